@@ -1,4 +1,4 @@
-"""Spread skewed keys over Spark's tasks: plan the workers of rows, place rows, and keep results the same.
+"""Spread skewed keys over Spark's tasks: plan each row's worker, place the rows, and keep results the same.
 
 The guide is docs/spark.md.
 """

@@ -45,13 +45,13 @@ def type_name(value: Any) -> str:
 
 
 def is_query(value: Any) -> bool:
-    """Return whether it is a streaming query; a DataFrame of Connect has every attribute, as a column."""
+    """Return whether `value` is a streaming query; a Connect DataFrame has every attribute, as a column."""
     names = ("runId", "recentProgress", "isActive")
     return not is_data_frame(value) and all(hasattr(value, name) for name in names)
 
 
 def refuse_other_frames(df: Any, argument: str = "df") -> None:
-    """Raise TypeError if it is not a Spark DataFrame, ValueError if its session was stopped."""
+    """Raise TypeError if `df` is not a Spark DataFrame, ValueError if its session has been stopped."""
     if not is_data_frame(df):
         remedy = ": spark.createDataFrame makes one of it" if type_name(df) == "pandas.DataFrame" else ""
         raise TypeError(f"{argument} must be a Spark DataFrame, got {type_name(df)}{remedy}")
@@ -66,13 +66,13 @@ def refuse_stopped(spark: Any, argument: str = "spark") -> None:
 
 
 def refuse_stream(df: Any, argument: str = "df", remedy: str = "") -> None:
-    """Raise ValueError if it is a streaming DataFrame."""
+    """Raise ValueError if `df` is a streaming DataFrame."""
     if is_data_frame(df) and df.isStreaming:
         raise ValueError(f"{argument} must be a batch DataFrame, got a streaming one{remedy}")
 
 
 def refuse_batch(df: Any, remedy: str = "") -> None:
-    """Raise TypeError if it is not a Spark DataFrame, and ValueError if it is not a streaming one."""
+    """Raise TypeError if `df` is not a Spark DataFrame, and ValueError if it is not streaming."""
     refuse_other_frames(df)
     if not df.isStreaming:
         raise ValueError(f"df must be a streaming DataFrame, got a batch one{remedy}")
@@ -89,7 +89,7 @@ def key_names(key: Any, argument: str = "key") -> list[str]:
 
 
 def check_sample(sample: Any) -> None:
-    """Raise an error unless it is "auto" or a fraction above 0, up to 1."""
+    """Raise an error unless the sample is "auto" or a fraction above 0, up to 1."""
     if sample == "auto":
         return
     if isinstance(sample, bool) or not isinstance(sample, int | float):
@@ -99,7 +99,7 @@ def check_sample(sample: Any) -> None:
 
 
 def check_number(name: str, value: Any, least: float, most: float, *, without_least: bool = False) -> None:
-    """Raise an error unless it is a finite number from `least`, or above it, to `most`."""
+    """Raise an error unless the value is finite, at least (or above) `least`, and at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number, got {value!r}")
     inside = least < value if without_least else least <= value
@@ -111,13 +111,13 @@ def check_number(name: str, value: Any, least: float, most: float, *, without_le
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Raise TypeError unless it is True or False: a string such as "false" would count as true."""
+    """Raise TypeError unless the value is True or False: a string such as "false" would count as true."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
 def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """Raise an error unless it is a whole number of at least `least`, and at most `most` if given."""
+    """Raise an error unless the value is a whole number, at least `least`, and at most `most` if given."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < least or (most is not None and value > most):
@@ -127,7 +127,7 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None) -> N
 
 
 def period_of(argument: str, period: Any) -> timedelta | None:
-    """Return a period, given as a string such as "5 minutes" or as a timedelta; None if there is none."""
+    """Return a period given as a timedelta or a string such as "5 minutes"; None if none is given."""
     if period is None:
         return None
     found = timedelta(0)

@@ -1,4 +1,4 @@
-"""Estimates of a query's cost, from a setting and the text of its physical plan."""
+"""Estimates of a query's cost from a setting and the text of its physical plan."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _SUFFIXES = "bkmgtp"
 
 
 def broadcast_limit(setting: str | None) -> int:
-    """Return how many bytes Spark broadcasts automatically, by `THRESHOLD`; below 0 if that is off."""
+    """Return how many bytes Spark broadcasts automatically, by `THRESHOLD`; below 0 if it never does."""
     found = re.fullmatch(r"(-?\d+)\s*([bkmgtp]?)i?b?", (setting or "").strip().lower())
     if found is None:
         return _DEFAULT_LIMIT
@@ -26,7 +26,7 @@ def broadcast_limit(setting: str | None) -> int:
 
 
 def beyond_a_scan(df: DataFrame) -> str | None:
-    """Return what makes reading a DataFrame expensive, a shuffle or Python; None if it is a scan.
+    """Return what makes reading a DataFrame expensive, a shuffle or Python; None for a plain scan.
 
     Operators upstream of a cache do not count.
     """

@@ -50,11 +50,11 @@ _NAMES_OF = {
 def diagnose(spark: SparkSession) -> Diagnosis:
     """Report which stages of the running session waited for a slow task, why, and what would help.
 
-    It reads the session's event log if there is one and no stage runs, else Spark's status store, which keeps
-    as many stages, tasks and queries as the settings spark.ui.retained... allow. The findings are those of
-    `keysplit.diagnose`. The store does not have the rows of each side of a join per task. Then the side with
-    more bytes is recommended for splitting, and rows with many matches cannot be distinguished from slow
-    tasks.
+    It reads the session's event log if there is one and no stage is running, otherwise Spark's status store.
+    The settings spark.ui.retained... limit how many stages, tasks and queries that store keeps. The findings
+    are those of `keysplit.diagnose`. The store does not have each task's rows per side of a join. So from the
+    store the side with more bytes is recommended for splitting, and rows with many matches cannot be
+    distinguished from slow tasks.
 
     Args:
         spark: a classic session.
@@ -64,7 +64,7 @@ def diagnose(spark: SparkSession) -> Diagnosis:
 
     Raises:
         TypeError: if `spark` is not a session.
-        ValueError: if it is a session of Spark Connect, which does not have figures of tasks.
+        ValueError: if it is a session of Spark Connect, which exposes no task metrics.
 
     Example:
         >>> verdict = kss.diagnose(spark).verdict  # doctest: +SKIP
@@ -170,7 +170,7 @@ def _task(key: dict[str, int], of: dict[str, Any]) -> bytes | None:
 
 
 def _fill_accumulators(records: Records, execution: int, stages: list[RecordedStage]) -> None:
-    """Find the accumulators that the tasks of stages filled: one of these has the largest value."""
+    """Find the accumulators of these stages: the task with an accumulator's largest value names its stage."""
     by_id = {stage.id: stage for stage in stages}
     largest: dict[int, dict[int, float]] = defaultdict(dict)
     for accumulator, (id_, _, most, total) in records.largest(execution).items():

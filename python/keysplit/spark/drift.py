@@ -1,4 +1,4 @@
-"""How far today's keys have drifted from those that a plan was made from."""
+"""How far today's keys have drifted from the keys that a plan was made from."""
 
 from collections.abc import Sequence
 
@@ -29,22 +29,22 @@ def drift(
     *,
     weight: str | Column | None = None,
 ) -> Drift:
-    """Measure how far a DataFrame's keys have drifted from those that a plan was made from.
+    """Measure how far a DataFrame's keys have drifted from the keys that a plan was made from.
 
     It takes one pass over the keys.
 
     Args:
         plan: the plan.
         df: today's rows.
-        key: their key columns; the plan's if left out.
-        weight: as `plan`.
+        key: the key columns of `df`; the plan's if omitted.
+        weight: as in `plan`.
 
     Returns:
         The keys that have moved, and the loads of today's rows with the plan.
 
     Raises:
-        TypeError: as `plan`.
-        ValueError: as `plan`.
+        TypeError: as in `plan`.
+        ValueError: as in `plan`.
 
     Example:
         >>> verdict = kss.drift(plan, df).verdict  # doctest: +SKIP

@@ -23,10 +23,10 @@ travel_by_value(__name__)
 
 
 def read_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls another one, from a module pickled by value.
+    """Return a function that calls another function, from a module pickled by value.
 
-    A Python worker on an executor runs many tasks. It unpickles the code only in the first one, as that can
-    take longer than a task. It also calls `set_aside` then.
+    A Python worker on an executor runs many tasks. It unpickles the code, and calls `set_aside`, only in the
+    first task, because unpickling can take longer than a task.
     """
     code = _written(function)
     name = f"keysplit_{sha256(code).hexdigest()}"
@@ -51,10 +51,10 @@ def _written(function: Callable[..., Any]) -> bytes:
 def set_aside() -> None:
     """Spare the tasks of this Python process work that Spark repeats in each of them.
 
-    After each task a worker collects garbage, which visits all objects of all modules, above all of pandas:
+    After each task a worker collects garbage, which visits all objects of all modules, mostly of pandas. So
     existing objects are excluded. Up to Spark 4.1 a worker also drops its caches of folders and archives
-    before each task. Then Python before 3.13 reads the directories of `pyspark.zip` and of a Spark jar again
-    for each package. Both take longer than a small task.
+    before each task. After that, Python before 3.13 reads the directories of `pyspark.zip` and of a Spark jar
+    again for each package. Both take longer than a small task.
     """
     if sys.version_info < (3, 13):
         _read_changed_archives_only()

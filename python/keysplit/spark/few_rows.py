@@ -1,4 +1,4 @@
-"""Write few rows into few files, by a plan for fewer tasks."""
+"""Write few rows into few files, using a plan for fewer tasks."""
 
 import math
 from dataclasses import replace
@@ -25,12 +25,12 @@ _BYTES_PER_TASK = 128 << 20
 
 
 def fitted(request: Request, rows_per_file: int | None) -> tuple[Request, str]:
-    """Return the request with a plan for as many tasks as its rows need, and the reason, "" if unchanged.
+    """Return the request, with a plan for as many tasks as its rows need, and why; "" if unchanged.
 
-    The smaller plan is made from the same counts as the plan, so it has all guarantees of its grouping, and
-    no job reads the rows. Merging the plan's workers would lose them: with "cut_to_fit" the rest of a cut key
-    may be on any worker, and so in one more task. The smaller plan also balances files, as the task that
-    writes most of the rare partitions would finish last.
+    The smaller plan is made from the same counts, so it has all guarantees of its grouping, and no job reads
+    the rows. Merging workers would void those guarantees: with "cut_to_fit", the remainder of a cut key may
+    be on any worker, so the key could end up in one task more than guaranteed. The smaller plan also balances
+    files: otherwise the task that writes most of the rare partitions would finish last.
 
     Args:
         request: a checked request for a write, with a plan.
@@ -58,15 +58,15 @@ def fitted(request: Request, rows_per_file: int | None) -> tuple[Request, str]:
 
 @lru_cache(maxsize=4)
 def _for_tasks(plan: Plan, rows: float, tasks: int) -> Plan:
-    """Return a plan for some tasks that write some rows; cached for the next write."""
+    """Return a plan for this many tasks that write this many rows; cached for the next write."""
     return with_files(plan, rows).with_workers(tasks)
 
 
 def with_files(plan: Plan, rows: float) -> Plan:
     """Return a plan in which the weight of each key includes the cost of a file.
 
-    All files together weigh at most as much as all rows. Each bucket counts as one rare key: partitions
-    mostly have a bucket of their own.
+    All files together weigh at most as much as all rows. Each bucket counts as one rare key, because most
+    partitions have a bucket of their own.
 
     Args:
         plan: the plan.
@@ -83,10 +83,10 @@ def with_files(plan: Plan, rows: float) -> Plan:
 
 
 def tasks_for(rows: float, rows_per_file: int, slots: int | None) -> int:
-    """Return how many tasks should write some rows, each at least `rows_per_file` if there are enough.
+    """Return how many tasks should write these rows, at least `rows_per_file` each if there are enough.
 
-    There are never fewer tasks than run at once, and otherwise full waves, as a single task in a wave leaves
-    the other slots idle.
+    There are never fewer tasks than slots. Larger numbers are rounded down to full waves, because a single
+    task in a wave leaves the other slots idle.
 
     Args:
         rows: the number of rows.
@@ -98,7 +98,7 @@ def tasks_for(rows: float, rows_per_file: int, slots: int | None) -> int:
 
 
 def rows_of(plan: Plan) -> float | None:
-    """Return about how many rows a plan was made from, None if it has only their weight."""
+    """Return about how many rows a plan was made from; None if it stores only their weight."""
     if plan.sample is not None:
         return plan.sample.rows / plan.sample.fraction if plan.sample.fraction else None
     return None if plan.weighted or plan.group_weight else plan.total

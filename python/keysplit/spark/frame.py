@@ -34,14 +34,14 @@ class Columns:
         return [field.name for field in self.schema.fields]
 
     def places(self, name: str) -> list[int]:
-        """Return the places of the columns with a name, as the session compares names."""
+        """Return the positions of the columns with a name, as the session compares names."""
         return self._places.of(self.fold(name))
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.fold(name) in self._places
 
     def free(self, name: str, *others: "str | Columns") -> str:
-        """Return an unused name that is not among the others: this one, perhaps with underscores appended."""
+        """Return this name, with underscores appended until no column and none of `others` has it."""
         names = {self.fold(each) for each in others if isinstance(each, str)}
         columns = [self, *(each for each in others if not isinstance(each, str))]
         while self.fold(name) in names or any(name in each for each in columns):
@@ -51,8 +51,8 @@ class Columns:
     def path(self, name: str) -> str:
         """Return a caller's name in a form that Spark can read.
 
-        If Spark finds no such column or field, the name may be that of a column with dots and backticks in
-        it, as in the names of a join and of `partitionBy`.
+        If Spark finds no such column or field, the name may belong to a column whose name contains dots and
+        backticks. `join` and `partitionBy` also read names literally.
         """
         if name not in self or quoted(name) == name:
             return name
@@ -101,13 +101,13 @@ class Columns:
 
 
 def _without_backticks(name: str) -> str:
-    """Return a name without its backticks, if it means the same."""
+    """Return a name without its backticks, if the meaning stays the same."""
     bare = name.removeprefix("`").removesuffix("`")
     return name if "." in bare or "`" in bare else bare
 
 
 def analysed(df: DataFrame) -> DataFrame:
-    """Return the DataFrame after Spark has analysed its query; Spark Connect does so only on request."""
+    """Return the DataFrame after Spark has analysed its query; Spark Connect analyses only on request."""
     if is_connect(df):
         schema_of(df)
     return df

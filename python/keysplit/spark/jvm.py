@@ -26,13 +26,13 @@ from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 from keysplit.spark import versions
 
 PACKAGE = "org.apache.spark.sql.catalyst.expressions."
-"""Where the classes of Spark's expressions are."""
+"""The package of Spark's expression classes."""
 
 JvmError = Py4JError
-"""What a call of the JVM raises, for instance where a very deep expression overflows its stack."""
+"""What a JVM call raises, for instance if a very deep expression overflows the JVM's stack."""
 
 Setting = Callable[[str], str | None]
-"""Returns the value of a setting of a session; None if there is none, or if nobody may read it."""
+"""Returns the value of a session's setting; None if there is none, or if it cannot be read."""
 
 _CLASSIC = "org.apache.spark.sql.classic.ExpressionUtils"
 _PYTHON = "org.apache.spark.api.python.PythonUtils"
@@ -69,12 +69,12 @@ def is_connect(value: Any) -> bool:
 
 
 def is_session(value: Any) -> bool:
-    """Return whether it is a session; before Spark 4, Connect has a separate class."""
+    """Return whether `value` is a session; before Spark 4, Connect has a separate class."""
     return isinstance(value, SparkSession) or (is_connect(value) and type(value).__name__ == "SparkSession")
 
 
 def is_data_frame(value: Any) -> bool:
-    """Return whether it is a DataFrame; before Spark 4, Connect has a separate class."""
+    """Return whether `value` is a DataFrame; before Spark 4, Connect has a separate class."""
     return isinstance(value, DataFrame) or (is_connect(value) and hasattr(value, "sparkSession"))
 
 
@@ -86,9 +86,9 @@ def is_stopped(spark: Any) -> bool:
 
 
 def slots(df: DataFrame) -> int | None:
-    """Return how many tasks run at once; None if that may change or is unknown, as on Connect.
+    """Return how many tasks can run at once; None if this may change or is unknown, as on Connect.
 
-    It is known only in local mode, as executors may come and go.
+    It is known only in local mode: elsewhere executors may come and go.
     """
     if is_connect(df):
         return None
@@ -101,8 +101,8 @@ def slots(df: DataFrame) -> int | None:
 def setting_of(spark: SparkSession) -> Setting:
     """Return a function that reads settings of a session.
 
-    On Spark Connect one request reads all settings that operations need: an operation keeps this function,
-    and the next one makes a new one.
+    On Spark Connect one request reads all settings that operations need: each operation makes such a function
+    once and keeps it.
     """
 
     def alone(name: str) -> str | None:
@@ -136,7 +136,7 @@ def setting_of(spark: SparkSession) -> Setting:
 
 
 def schema_of(df: DataFrame) -> StructType:
-    """Return the schema of a DataFrame without a copy, which takes long for a wide one; do not change it."""
+    """Return a DataFrame's schema without copying, which is slow for a wide schema; do not modify it."""
     if is_connect(df):
         found = getattr(df, "_schema", None)  # from Spark 4.0 on
         return found if isinstance(found, StructType) else df.schema
@@ -145,7 +145,7 @@ def schema_of(df: DataFrame) -> StructType:
 
 
 def schema_in(ddl: str, spark: SparkSession) -> StructType:
-    """Return the schema of a DDL text, as `createDataFrame` reads it."""
+    """Return the schema of a DDL string, as `createDataFrame` reads it."""
     # `createDataFrame` would do the same, and then make an RDD or request the schema of no rows
     if is_connect(spark):
         found = spark.client._analyze(method="ddl_parse", ddl_string=ddl).parsed
@@ -162,7 +162,7 @@ def size(df: DataFrame) -> int | None:
 
 
 def arrow(df: DataFrame) -> pa.Table:
-    """Run a query in one job and return its rows; without rows the types may differ."""
+    """Run a query in one job and return its rows; if there are none, the types may differ."""
     if versions.has_to_arrow(df):
         return df.toArrow()
     if is_connect(df):
@@ -172,10 +172,10 @@ def arrow(df: DataFrame) -> pa.Table:
 
 
 def local_rows(df: DataFrame, table: pa.Table) -> DataFrame:
-    """Return local rows of whole numbers as a DataFrame in the session of another one.
+    """Return local rows of integers as a DataFrame in the session of another DataFrame.
 
-    No job reads them. In a classic session they are one batch: `createDataFrame` fails if the batches of a
-    session have no limit, and before Spark 4 it converts rows one by one.
+    No job reads them. In a classic session they form one batch: `createDataFrame` fails if the session does
+    not limit its batches, and before Spark 4 it converts rows one by one.
     """
     spark: Any = df.sparkSession
     if is_connect(df):
@@ -192,7 +192,7 @@ def local_rows(df: DataFrame, table: pa.Table) -> DataFrame:
 
 
 def collation_key(column: Column) -> Column:
-    """Return bytes that are equal if collated strings are equal; the expression has no SQL name.
+    """Return bytes that are equal if two collated strings are equal; the expression has no SQL name.
 
     Raises:
         TypeError: on Spark Connect, which lacks this expression.
@@ -211,7 +211,7 @@ def plan_of(df: DataFrame) -> Any:
 
 
 def relation_of(df: DataFrame) -> Any:
-    """Return the relations of a Spark Connect DataFrame in the form that its client sends."""
+    """Return the relations of a Spark Connect DataFrame in the form in which its client sends them."""
     return df._plan.to_proto(df.sparkSession._client).root
 
 
@@ -238,7 +238,7 @@ def explained(df: DataFrame, mode: str = "simple") -> str:
 
 
 def frame_of(df: DataFrame, plan: Any) -> DataFrame:
-    """Return a plan as a DataFrame in the session of another one."""
+    """Return a plan as a DataFrame in the session of another DataFrame."""
     spark = df.sparkSession
     return type(df)(dataset(df).ofRows(spark._jsparkSession, plan), spark)
 
@@ -278,7 +278,7 @@ def running(spark: SparkSession, query: str) -> Any:
     """Return a running streaming query of any session of this driver, as a JVM object.
 
     Raises:
-        LookupError: if there is none with this id.
+        LookupError: if no query with this id is running.
     """
     # `foreachBatch` gets frames of another session, which has no queries
     known = java_session(spark).sharedState().activeStreamingQueries()
@@ -297,8 +297,8 @@ def settle(spark: SparkSession) -> None:
 def answers_at_once() -> None:
     """Let the JVM send long texts, such as plans, to this thread without a pause of about 40 ms.
 
-    It sends a text in parts of 8 KB, and TCP holds back the second until the first is acknowledged, which the
-    receiving system delays. A socket option removes the wait.
+    The JVM sends a text in parts of 8 KB. TCP holds back the second part until the first is acknowledged,
+    which the receiving system delays. A socket option removes the wait.
     """
     gateway = SparkContext._active_spark_context._gateway
     if getattr(_prompt, "gateway", None) is gateway:
@@ -314,8 +314,8 @@ def answers_at_once() -> None:
 def java_class(name: str) -> Any:
     """Return a class of the running session's JVM by its full name.
 
-    For `jvm.org.apache...` Java would first search all of Spark's jars for a class with the name of each
-    package, and each search is a call.
+    For `jvm.org.apache...` Java would first search all of Spark's jars for a class named like each package,
+    and each search is a call.
     """
     return JavaClass(name, _client())
 
@@ -323,7 +323,7 @@ def java_class(name: str) -> Any:
 def java_object(name: str) -> Any:
     """Return a Scala object by the full name of its class.
 
-    Its members take one call each; for a class py4j would first look up the meaning of a name.
+    Accessing a member costs one call. On a class, py4j would first have to look up what the name means.
     """
     return _java_object(_client(), name)
 

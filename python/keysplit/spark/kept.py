@@ -1,4 +1,4 @@
-"""A stored plan: loaded if it exists, else made once and saved."""
+"""A stored plan: loaded if it exists, otherwise made once and saved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keysplit.spark.request import Request
 
 
 def place_of(path: Any, max_age: Any) -> Place | None:
-    """Return the place of a stored plan, None without `path`, or raise an error for bad arguments."""
+    """Return where a plan is stored, or None without `path`; raise an error for bad arguments."""
     age = period_of("max_age", max_age)
     if path is None:
         if age is not None:
@@ -32,7 +32,7 @@ class Place:
     Attributes:
         path: a file, or a URL as in `Plan.save`.
         max_age: the age from which a plan is replaced; None for never.
-        is_old: whether `load` has found a plan of that age, for `save` to replace.
+        is_old: whether `load` has found a plan older than `max_age`, which `save` then replaces.
     """
 
     path: str | os.PathLike[str]
@@ -40,11 +40,11 @@ class Place:
     is_old: bool = False
 
     def load(self, request: Request) -> Plan | None:
-        """Return the stored plan of a request; None if there is none, or if it is too old.
+        """Return the stored plan for a request; None if there is none, or if it is too old.
 
         Raises:
-            OSError: if the path cannot be that of a plan.
-            ValueError: if the file is not a plan, or is one for other arguments.
+            OSError: if the path cannot hold a plan.
+            ValueError: if the file is not a plan, or its plan was made for different arguments.
         """
         try:
             text = paths.read(self.path)
@@ -63,8 +63,8 @@ class Place:
         """Save a new plan, and return the stored one: if several jobs save one, the first wins.
 
         Raises:
-            OSError: if it cannot be written.
-            ValueError: if another job has saved a plan for other arguments.
+            OSError: if the plan cannot be written.
+            ValueError: if another job has saved a plan for different arguments.
         """
         if not plan.total:  # it does not apply to other days
             return plan
@@ -88,7 +88,7 @@ class Place:
             ) from error
 
     def _refuse_other(self, plan: Plan, request: Request) -> None:
-        """Raise ValueError if a stored plan was made for other arguments than those of a request."""
+        """Raise ValueError if a stored plan was made for different arguments from those of a request."""
         pairs = {
             "key": (plan.key, tuple(request.keys)),
             "key types": (plan.key_types, tuple(key_kinds(request.key_types))),

@@ -1,9 +1,9 @@
 """Convert key columns for a router.
 
-The router needs one column with the equality of `groupBy`. Whole numbers, strings, binary, booleans, dates,
-timestamps and decimals are passed unchanged; several columns, and every other type, are passed as one
-`xxhash64`. The router treats two keys with the same hash as one, which can only move load: results never
-depend on routing.
+The router needs one column whose values are equal where `groupBy` treats the keys as equal. Integers,
+strings, binary, booleans, dates, timestamps and decimals are passed unchanged; several columns, and every
+other type, are passed as one `xxhash64`. The router treats two keys with the same hash as one key, which can
+only move load: results never depend on routing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ _DIRECT = (
 
 
 def refuse_unhashable(names: Sequence[str], types: Sequence[DataType]) -> None:
-    """Raise TypeError if Spark has no hash of a key column that is consistent with equality.
+    """Raise TypeError if Spark has no hash for a key column that is consistent with equality.
 
     Args:
         names: the key columns.
@@ -72,8 +72,8 @@ def refuse_unhashable(names: Sequence[str], types: Sequence[DataType]) -> None:
 def key_column(names: Sequence[str], types: Sequence[DataType]) -> tuple[Column, DataType]:
     """Combine the key columns into one column.
 
-    Keys that are equal in `groupBy` are equal in it: null is a key, NaN is one key, -0.0 is 0.0, and strings
-    follow their collation.
+    Keys that are equal in `groupBy` are equal in this column: null is a key, NaN is one key, -0.0 is 0.0, and
+    strings follow their collation.
 
     Args:
         names: the key columns.
@@ -95,7 +95,7 @@ def key_column(names: Sequence[str], types: Sequence[DataType]) -> tuple[Column,
 
 
 def key_kinds(types: Sequence[DataType]) -> list[str]:
-    """Return a name for each type of a key column; types with the same name hash equal values equally."""
+    """Return a name for the type of each key column; types with the same name hash equal values equally."""
     return ["bigint" if isinstance(type_, _WHOLE) else type_.simpleString() for type_ in types]
 
 
@@ -113,7 +113,7 @@ def seeded_hash(seed: int, columns: Sequence[Column]) -> Column:
 def key_hash(names: Sequence[str], types: Sequence[DataType], seed: int) -> Column:
     """Return the BIGINT hash of a key that plans use.
 
-    Keys that are equal in `groupBy` have equal hashes, also whole numbers of different widths.
+    Keys that are equal in `groupBy` have equal hashes, including integers of different widths.
 
     Args:
         names: the key columns.
@@ -135,7 +135,7 @@ def key_hash(names: Sequence[str], types: Sequence[DataType], seed: int) -> Colu
 
 
 def key_hash_in_sql(names: Sequence[str], types: Sequence[DataType], seed: int) -> str | None:
-    """Return the same as `key_hash`, in SQL; None for a collated key, as SQL has no collation keys."""
+    """Return the same as `key_hash`, in SQL; None for a collated key, because SQL has no collation keys."""
     if any(_is_collated(type_) for type_ in types):
         return None
     paths = [
@@ -154,14 +154,14 @@ def _comparable(name: str, type_: DataType) -> Column:
 
 
 def pandas_columns(key: Column, type_: DataType) -> list[Column]:
-    """Split a key column into columns that survive pandas, which turns whole numbers with nulls into floats.
+    """Split a key column into columns that survive pandas, which turns integers with nulls into floats.
 
     Args:
         key: a column made by `key_column`.
         type_: its type.
 
     Returns:
-        The columns that `from_pandas` puts together again.
+        The columns that `from_pandas` combines again.
     """
     if isinstance(type_, (*_WHOLE, BooleanType)):
         return [F.coalesce(key.cast("bigint"), F.lit(0)), key.isNull()]
@@ -176,10 +176,10 @@ def pandas_columns(key: Column, type_: DataType) -> list[Column]:
 
 
 def from_pandas(columns: Sequence[pd.Series], type_: DataType) -> pa.Array:
-    """Combine the columns of `pandas_columns` again.
+    """Combine the columns from `pandas_columns` again.
 
     Args:
-        columns: one batch of them.
+        columns: one batch of these columns.
         type_: the type given to `pandas_columns`.
 
     Returns:

@@ -12,7 +12,7 @@ def in_sql(name: str) -> str:
 
 
 def path_in_sql(path: str) -> str:
-    """Return in SQL a name that `F.col` reads as a column or field."""
+    """Return the SQL for a name that `F.col` reads as a column or field."""
     return ".".join(map(in_sql, parts_of(path)))
 
 
@@ -23,12 +23,12 @@ def parts_of(path: str) -> list[str]:
 
 
 def quoted(name: str) -> str:
-    """Return a column name in which Spark reads dots and backticks literally."""
+    """Return a column name quoted, so that Spark reads its dots and backticks literally."""
     return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
 
 
 class Places:
-    """The places of names in a list."""
+    """The positions of names in a list."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -39,7 +39,7 @@ class Places:
         return name in self._last
 
     def of(self, name: str) -> list[int]:
-        """Return all places of a name, in order."""
+        """Return all positions of a name, in order."""
         last = self._last.get(name)
         if last is None:
             return []
@@ -49,7 +49,7 @@ class Places:
 
 
 def free_names(df: DataFrame, name: str, ends: Iterable[str]) -> list[str]:
-    """Return an unused column name for each suffix, for any case sensitivity of the session."""
+    """Return an unused column name for each suffix, whether or not the session is case-sensitive."""
     taken = set(map(str.lower, df.columns))
     while any(f"{name}_{end}".lower() in taken for end in ends):
         name += "_"

@@ -1,4 +1,4 @@
-"""Move rows to the partition with their worker's number."""
+"""Move each row to the partition with its worker's number."""
 
 from functools import lru_cache
 
@@ -11,13 +11,13 @@ from keysplit.spark.names import in_sql, quoted
 
 
 def placed(df: DataFrame, worker_column: str, workers: int, keep: bool = True) -> DataFrame:
-    """Move each row of a routed DataFrame into the partition that has its worker's number.
+    """Move each row of a routed DataFrame to the partition with its worker's number.
 
     Args:
         df: the rows.
-        worker_column: the name of the column that holds their workers.
+        worker_column: the name of the column with each row's worker.
         workers: the number of workers.
-        keep: whether to keep that column.
+        keep: whether to keep the worker column.
     """
     if versions.has_repartition_by_id(df):
         rows = df.repartitionById(workers, F.col(quoted(worker_column)))

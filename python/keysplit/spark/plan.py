@@ -1,4 +1,4 @@
-"""`plan`: count keys in one pass, over all rows or a sample, and decide where they go.
+"""`plan`: count keys in one pass over all rows or a sample, and decide where their rows go.
 
 All arguments of planning are checked here, and nowhere else.
 """
@@ -58,45 +58,46 @@ def plan(
     path: str | os.PathLike[str] | None = None,
     max_age: str | timedelta | None = None,
 ) -> Plan:
-    """Count the keys of a sample, or of all rows, and choose the workers for the rows of each key.
+    """Count the keys in a sample or in all rows, and choose the workers for the rows of each key.
 
-    The plan is frozen: it always routes the same rows in the same way, on every version of Spark, also when
-    tasks are retried. It also routes rows that it has not seen, such as tomorrow's, or a stream's.
+    The plan is frozen: it always routes the same rows in the same way, on every version of Spark, even when
+    tasks are retried. It also routes rows that it has not seen, such as tomorrow's rows or those of a stream.
 
     Args:
         df: a batch DataFrame, classic or of Spark Connect.
-        key: a column name, or a list of them. Keys are equal where `groupBy` says so, and null is a key. A
-            name such as "a.b" is the field b of column a; if there is none, the column with this name.
-        workers: the number of workers, 1..=65536. A worker is a task's partition. Leave it out with a
-            grouping object.
+        key: a column name, or a list of them. Keys are equal if `groupBy` treats them as equal, and null is a
+            key. A name such as "a.b" is the field b of column a; if there is none, the column with this name.
+        workers: the number of workers, 1..=65536. A worker is a task's partition. Omit it with a grouping
+            object.
         grouping: key, partial_key, d_choices, w_choices, round_robin, flexd, distribution_aware or
-            cut_to_fit, or an object of one of their classes, such as `DChoices(workers=50)`.
-        sample: the part of the rows that is counted, above 0, up to 1. "auto" counts frames of up to 65,536
-            rows whole, and of larger ones as many rows as the threshold of the grouping and the number of
-            workers need, at most about a tenth. A sample affects load, never results; `Plan.sample` has its
-            size and its error.
+            cut_to_fit, or an instance of one of their classes, such as `DChoices(workers=50)`.
+        sample: the part of the rows that is counted, above 0, up to 1. "auto" counts all rows of frames of up
+            to 65,536 rows. In larger frames it counts as many rows as the grouping's threshold and the number
+            of workers require, at most about a tenth. A sample affects load, never results; `Plan.sample` has
+            the sample's size and error.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
-            left out.
-        group_weight: the fixed cost of a group in addition to its rows, in units of their weight: a plan for
+            omitted.
+        group_weight: the fixed cost of a group in addition to its rows, in units of row weight: a plan for
             `apply` on many small groups balances `weight + group_weight * keys`. All weights and loads of the
             plan include it.
-        capacities: the relative speed of each worker, above 0; equal if left out.
+        capacities: the relative speed of each worker, above 0; equal if omitted.
         row_id: the columns that distinguish rows; they spread a hot key over its workers. The plan stores
-            them, and operations use them if they are deterministic. If left out, each operation uses all
-            deterministic columns of its DataFrame, 32 at most. Rows that are equal in them go to one worker.
+            these names, and operations use the columns if they are deterministic. If omitted, each operation
+            uses all deterministic columns of its DataFrame, 32 at most. Rows of a key that are equal in all
+            these columns go to one worker.
         trust: columns of `df` and functions (UDFs or their names) that you guarantee to be deterministic. The
             plan stores them. docs/exactness.md explains the consequences.
-        seed: the seed of the hashes, 0 if left out. Leave it out with a grouping object.
+        seed: the seed of the hashes, 0 if omitted. Omit it if you pass a grouping object.
         path: where to store the plan, a file or a URL as in `Plan.save`. An existing plan is loaded, and no
-            job runs; else the plan is made and saved. If several jobs make the first plan at the same time,
-            all use the same one. A plan from an empty DataFrame is used once and never saved.
-        max_age: the age from which a stored plan is made again and replaced, such as "30 days" or a
-            timedelta; the age of the file counts. If left out, a stored plan is always used; `drift` tells
-            how well it still fits.
+            job runs; otherwise the plan is made and saved. If several jobs make the first plan at the same
+            time, all of them use the same plan. A plan from an empty DataFrame is used once and never saved.
+        max_age: the age at which a stored plan is replaced with a new one, such as "30 days" or a timedelta;
+            the age of the file counts. If omitted, a stored plan is always used; `drift` tells how well it
+            still fits.
 
     Warns:
         UserWarning: if one row of a split key weighs more than a worker's fair share; if rows of a split key
-            are indistinguishable, so that they stay together.
+            are indistinguishable and so stay together.
 
     Returns:
         The plan.
@@ -104,15 +105,15 @@ def plan(
     Raises:
         TypeError: if an argument has a wrong type, or the key holds maps.
         ValueError: if an argument has a wrong value; if rows that would be split have no deterministic
-            columns; if the plan at `path` was made for other arguments.
+            columns; if the plan at `path` was made for different arguments.
         OSError: if `path` cannot be read or written.
 
     Source:
         docs/plans.md: each grouping's rule for known frequencies.
 
     Deviations:
-        The papers route messages one by one without knowing the next ones. A plan knows the frequencies, so
-        rare keys are not split at all, and frequent keys are split by shares of their rows.
+        The papers route messages one by one without knowing which messages follow. A plan knows the
+        frequencies, so rare keys are not split at all, and frequent keys are split by shares of their rows.
 
     Example:
         >>> plan = kss.plan(df, "word", workers=8)  # doctest: +SKIP
@@ -189,9 +190,9 @@ def grouping_of(grouping: Any, workers: Any, seed: Any, known: Mapping[str, Any]
 
     Args:
         grouping: a name, or an object.
-        workers: the number of workers; with an object None, or its own.
-        seed: the seed of the hashes, in the same way.
-        known: the groupings that may be named.
+        workers: the number of workers; with a grouping object, None or the object's own number.
+        seed: the seed of the hashes; with a grouping object, None or the object's own seed.
+        known: the groupings that a name may mean.
     """
     if isinstance(grouping, str):
         if grouping not in known:
@@ -225,7 +226,7 @@ def _group_weight(weight: Any) -> float:
 
 
 def make(request: Request) -> tuple[Plan, Met | None]:
-    """Count the keys of a request and decide where they go; also return the rows for `warn_of_rows`."""
+    """Return the plan for a request, made by counting its keys, and the rows for `warn_of_rows`."""
     found = summarise(request, identity=_cheap_identity(request))
     plan = plan_of(request, found)
     if request.row_id is not None:
@@ -254,7 +255,7 @@ def _cheap_identity(request: Request) -> Column | None:
 
 
 def stand_in(request: Request) -> Plan:
-    """Return a plan for no rows: with it an operation tests its query before a plan runs any job."""
+    """Return a plan for no rows, with which an operation tests its query before planning runs any job."""
     none = np.empty(0)
     summary = Summary(
         total=0.0,
@@ -267,12 +268,12 @@ def stand_in(request: Request) -> Plan:
 
 
 def warn_of_rows(request: Request, plan: Plan, met: Met | None) -> None:
-    """Warn if splitting a key does not help: a row is too heavy, or rows are indistinguishable.
+    """Warn if splitting a key does not help because a row is too heavy or rows are indistinguishable.
 
     Args:
         request: the request.
         plan: the plan.
-        met: the rows that were read for the plan; None if unknown: then some rows are read for this.
+        met: the rows that were read for the plan; if None, some rows are read for the warning.
 
     Raises:
         ValueError: if rows that would be split have no deterministic identity.
@@ -301,7 +302,7 @@ def warn_of_rows(request: Request, plan: Plan, met: Met | None) -> None:
 
 
 def _met(request: Request, split: Sequence[FrequentKey]) -> Met:
-    """Return how many rows of keys were read, and how many distinct ones."""
+    """Return for keys how many rows were read, and how many of these are distinct."""
     # Some rows of split keys suffice, and a limit stops early, except downstream of a shuffle.
     rows = request.df.select(plan_hash(request).alias("key"), row_hash(request).alias("row"))
     rows = rows.filter(f"key IN ({', '.join(f'{each.hash}L' for each in split)})")
@@ -312,7 +313,7 @@ def _met(request: Request, split: Sequence[FrequentKey]) -> Met:
 
 
 def _warn_of_few_values(request: Request, key: FrequentKey) -> None:
-    """Warn if the types of the columns that distinguish rows have fewer values than a key has workers."""
+    """Warn if the columns that distinguish rows have types with fewer values than a key has workers."""
     names = identity_of(request)
     of_key = {quoted(each) for each in request.keys} | set(request.keys)
     different = values_of(request.columns.type_of("row_id", name) for name in names if name not in of_key)
@@ -325,7 +326,7 @@ def _warn_of_few_values(request: Request, key: FrequentKey) -> None:
 
 
 def plan_of(request: Request, counted: Pass, candidates: Sequence[np.ndarray] | None = None) -> Plan:
-    """Decide where the counted keys of a request go; `candidates` as in `place`."""
+    """Decide where the rows of a request's counted keys go; `candidates` is as in `place`."""
     return Plan.of(
         counted.summary,
         place(counted.summary, request.params, request.capacities, candidates),

@@ -1,4 +1,4 @@
-"""`profile`: how skewed the keys are, what that costs, and what would fix it."""
+"""`profile`: how skewed the keys are, what the skew costs, and what would fix it."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ def profile(
     seconds_per_row: float | None = None,
     cores: int | None = None,
 ) -> Profile:
-    """Report how skewed the keys are, from a sample or all rows, and whether splitting them would help.
+    """Report from a sample or all rows how skewed the keys are, and whether splitting keys would help.
 
-    All keys with at least 1/(20 workers) of the weight are found, with bounds, or with the error of a sample.
-    The loads of each grouping are those of a plan from the same pass. `keysplit.metrics` defines the metrics.
+    All keys with at least 1/(20 workers) of the weight are found, with bounds, or with a sample's error. The
+    loads of each grouping come from a plan made in the same pass. `keysplit.metrics` defines the metrics.
 
     Args:
         df: a batch DataFrame.
-        key: as `route`.
-        workers: as `route`.
-        operation: the operation by key, for the verdict: "sum" (sums, counts, minima, maxima, averages),
-            "collect" (lists, percentiles, distinct counts), "apply" (whole-group Python), "join", "write",
-            "stream" or "window"; if left out, it covers all but the last two.
+        key: as in `route`.
+        workers: as in `route`.
+        operation: the operation by key that the verdict covers: "sum" (sums, counts, minima, maxima,
+            averages), "collect" (lists, percentiles, distinct counts), "apply" (whole-group Python), "join",
+            "write", "stream" or "window"; if omitted, the verdict covers all but the last two.
         sample: the part of the rows that is counted, above 0, up to 1; "auto" as in `plan`. `Profile.sample`
-            has its size and its error.
+            has the sample's size and error.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
-            left out.
-        seed: the seed of the hashes, 0 if left out.
-        capacities: the relative speed of each worker, above 0; equal if left out.
-        seconds_per_row: the time per row, above 0. If given, the verdict has times, computed from the loads,
-            instead of a ratio.
-        cores: the number of concurrent tasks, at least 1; one per worker if left out. With fewer cores than
+            omitted.
+        seed: the seed of the hashes, 0 if omitted.
+        capacities: the relative speed of each worker, above 0; equal if omitted.
+        seconds_per_row: the time per row, above 0. If given, the verdict shows times, computed from the
+            loads, instead of a ratio.
+        cores: the number of concurrent tasks, at least 1; one per worker if omitted. With fewer cores than
             workers a plan is recommended only if it saves time on these cores.
 
     Returns:
         The profile; print it, or show it in a notebook.
 
     Raises:
-        TypeError: as `route`.
-        ValueError: as `route`, or if `operation` has another value.
+        TypeError: as in `route`.
+        ValueError: as in `route`, or if `operation` is none of these.
 
     Example:
         >>> verdict = kss.profile(df, "word", workers=64).verdict  # doctest: +SKIP
@@ -124,7 +124,7 @@ def profile(
 
 
 def _heaviest_row(found: Summary, speeds: np.ndarray) -> float:
-    """Return the load of the fastest worker with only the heaviest row, in fair shares; 0 if unknown."""
+    """Return the load of the fastest worker if it had only the heaviest row, in fair shares; 0 if unknown."""
     if found.heaviest is None or not found.total:
         return 0.0
     return float(found.heaviest.max(initial=0.0) / speeds.max() * speeds.sum() / found.total)

@@ -1,7 +1,7 @@
 """The stages, tasks and plans of a classic session, from its event log or its status store.
 
-The store has no accumulators of tasks. Its text of an operator's metrics names the stage and the task with
-the largest value, which shows the operators of a stage.
+The store has no accumulators of tasks. But its text on an operator's metrics names the stage and the task
+with the largest value, so it shows which stage an operator ran in.
 """
 
 import json
@@ -53,8 +53,8 @@ class Records:
     """The recorded stages, tasks and plans of a session.
 
     Raises:
-        TypeError: if it is not a session.
-        ValueError: if it is of Spark Connect, or was stopped.
+        TypeError: if `spark` is not a session.
+        ValueError: if the session is of Spark Connect, or has been stopped.
     """
 
     def __init__(self, spark: Any) -> None:
@@ -76,7 +76,7 @@ class Records:
         self._mapper.registerModule(java_class("com.fasterxml.jackson.module.scala.DefaultScalaModule")())
 
     def event_log(self) -> str | None:
-        """Return the path of the session's own event log, None if there is none or its end is held back."""
+        """Return the path of the session's event log; None without one, or if its codec delays the end."""
         logger = java_context(self._spark).eventLogger()
         codec = self._context.getConf().get("spark.eventLog.compression.codec", "zstd")
         if not logger.isDefined() or codec in _IN_BLOCKS:
@@ -164,7 +164,7 @@ class Records:
     def largest(self, execution: int) -> dict[int, tuple[int, int, float, float]]:
         """Return for each accumulator the stage and task with the largest value, that value, and the sum.
 
-        Accumulators with only a sum, or filled by a single task, are left out.
+        Accumulators with only a sum, or filled by a single task, are omitted.
         """
         store = java_session(self._spark).sharedState().statusStore()
         found = {}

@@ -1,4 +1,4 @@
-"""`register`: the worker of a row as an SQL function."""
+"""`register`: an SQL function that returns a row's worker."""
 
 import re
 
@@ -21,24 +21,24 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @by_name
 def register(spark: SparkSession, plan: Plan, name: str, *, row_id: str | StructType | None = None) -> str:
-    """Register an SQL function for the worker of a row: `SELECT worker_of(word, id) FROM texts`.
+    """Register an SQL function that returns a row's worker: `SELECT worker_of(word, id) FROM texts`.
 
     The function is an expression: it needs neither Python nor keysplit on the executors. It returns the same
     worker as `route` with the same plan and `row_id`. It works in batches and streams, in classic sessions
     and on Spark Connect.
 
-    Its arguments are the key columns of the plan, in their order, then the columns of `row_id`. Spark casts
-    arguments of other types to those of the plan and of `row_id`, as for its own functions. The worker of a
-    key that is not split depends only on the key.
+    Its arguments are the key columns of the plan, in order, then the columns of `row_id`. Spark casts
+    arguments of different types to the types of the plan and of `row_id`, as for its own functions. The
+    worker of a key that is not split depends only on the key.
 
     Args:
-        spark: the session. It needs Spark 4.0 or newer.
+        spark: the session, of Spark 4.0 or newer.
         plan: a plan made by `plan`.
-        name: the name of the function: letters, digits and underscores. A registered function of that name is
-            replaced.
+        name: the name of the function: letters, digits and underscores. A registered function with the same
+            name is replaced.
         row_id: the columns that distinguish rows, with their types: a string such as "id BIGINT, at
-            TIMESTAMP", or a schema such as `df.select("id").schema`. It must be given for a plan that splits
-            keys. Types matter: a BIGINT and an INT have different hashes.
+            TIMESTAMP", or a schema such as `df.select("id").schema`. A plan that splits keys requires it.
+            Types matter: a BIGINT and an INT have different hashes.
 
     Returns:
         The signature of the function: the name with its arguments and their types.
@@ -152,7 +152,7 @@ def _row_fields(spark: SparkSession, plan: Plan, row_id: str | StructType | None
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return names that are distinct in SQL."""
+    """Return the names, changed where needed so that SQL distinguishes them."""
     found: dict[str, str] = {}
     for name in names:
         while name.lower() in found:

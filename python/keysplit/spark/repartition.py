@@ -1,4 +1,4 @@
-"""`repartition`: move rows to the partition with their worker's number."""
+"""`repartition`: move each row to the partition with its worker's number."""
 
 from collections.abc import Sequence
 
@@ -21,31 +21,31 @@ def repartition(
     workers: int | None = None,
     worker_column: str = "worker",
 ) -> DataFrame:
-    """Route the rows and move each into the partition with its worker's number.
+    """Route the rows and move each row to the partition with its worker's number.
 
-    Every row has `spark_partition_id() == worker`, with adaptive execution on or off. From Spark 4.1 on, a
-    following group or window by (worker, key) needs no further shuffle. A later `repartition`, `coalesce` or
-    `union` moves the rows again.
+    Every row has `spark_partition_id() == worker`, with adaptive execution on or off. Since Spark 4.1,
+    grouping or windowing by (worker, key) afterwards needs no further shuffle. A later `repartition`,
+    `coalesce` or `union` moves the rows again.
 
     Args:
-        df: as `route`.
-        key: as `route`.
-        plan: as `route`.
-        workers: as `route`; also the number of partitions.
+        df: as in `route`.
+        key: as in `route`.
+        plan: as in `route`.
+        workers: as in `route`; also the number of partitions.
         worker_column: the name of the new column.
 
     Returns:
         The rows of `df` with the worker column, in `workers` partitions.
 
     Raises:
-        TypeError: as `route`.
-        ValueError: as `route`.
+        TypeError: as in `route`.
+        ValueError: as in `route`.
 
     Source:
-        As `route`.
+        As in `route`.
 
     Deviations:
-        As `kss.plan`.
+        As in `kss.plan`.
 
     Example:
         >>> placed = kss.repartition(df, "word", workers=8)  # doctest: +SKIP

@@ -21,21 +21,20 @@ GROUPING = "d_choices"
 
 @dataclass(frozen=True)
 class Request:
-    """The rows of an operation, their key, and the plan that places them.
+    """The rows of an operation, their key, and the plan that places the rows.
 
     Attributes:
         df: the rows.
-        columns: their columns.
+        columns: the columns of `df`.
         keys: the key columns, as names for `F.col`.
-        key_types: their types.
-        query: the query of `df`, which knows, for instance, which columns are deterministic.
+        key_types: the types of the key columns.
+        query: the query of `df`; it tells which columns are deterministic.
         params: the grouping with its parameters.
         plan: the plan; None if it must be made.
-        worker_column: the column of a row's worker, which `df` does not have.
-        way: the way that the caller requests; None to choose.
-        row_id: the columns that the caller names to distinguish rows; None for those of the plan or the
-            query.
-        weight: the load of a row, None if it is 1.
+        worker_column: the name of the column for a row's worker; `df` has no column with this name.
+        way: the way that the caller requests; if None, keysplit chooses.
+        row_id: the caller's columns that distinguish rows; if None, those of the plan or the query.
+        weight: the load of a row; None if every row weighs 1.
         capacities: the relative speed of each worker; None if equal.
         sample: the part of the rows that a plan is made from, or "auto".
         group_weight: the fixed cost of a group, in units of the weight of rows.
@@ -74,18 +73,18 @@ def check(
     refuse: Callable[[Columns], None] = lambda columns: None,
     query: Query | None = None,
 ) -> Request:
-    """Check the arguments that operations share, and raise an error for the first bad one.
+    """Check the arguments that operations share; raise an error for the first bad argument.
 
     Args:
         df: the rows.
         key: a column, or a list of columns.
-        plan: a `Plan`; None to make one for `workers`.
+        plan: a `Plan`; if None, a plan for `workers` is made.
         workers: the number of workers; None with a plan.
-        worker_column: the name of the column for workers; None for a free one.
+        worker_column: the name of the column for workers; None for an unused name.
         way: the way that the caller requests, already checked by the operation.
         grouping: the grouping of a plan that is made here.
-        refuse: raises an error if the operation cannot have the key, given the columns of `df`.
-        query: the query of `df`, if the caller has begun to read it.
+        refuse: raises an error if the operation cannot use the key, given the columns of `df`.
+        query: the query of `df`, if the caller already has it.
 
     Raises:
         TypeError: if an argument has the wrong type.
@@ -118,7 +117,7 @@ def request_of(
     way: str | None = None,
     refuse: Callable[[Columns], None] = lambda columns: None,
 ) -> Request:
-    """Check the key and the worker column; arguments and errors as `check`, and `params` is the grouping."""
+    """Check the key and the worker column; `params` is the grouping, all else as in `check`."""
     columns = Columns(df, query.fold)
     refuse(columns)
     named = key_names(key)
@@ -148,7 +147,7 @@ def trusted_by(plan: Any) -> frozenset[str]:
 
 
 def params_of(plan: Any, workers: Any, grouping: str, df: DataFrame) -> Any:
-    """Return the grouping of a plan, or the one for a new plan; errors as `check`."""
+    """Return the grouping of a plan, or the grouping for a new plan; errors as in `check`."""
     if plan is None:
         if df.isStreaming:
             raise ValueError("plan must be given for a streaming DataFrame: kss.plan makes one from a batch")
@@ -165,13 +164,13 @@ def params_of(plan: Any, workers: Any, grouping: str, df: DataFrame) -> Any:
 
 
 def check_way(way: Any, ways: Sequence[str]) -> None:
-    """Raise ValueError unless a way is None or one of the operation's."""
+    """Raise ValueError unless `way` is None or one of the operation's ways."""
     if way is not None and way not in ways:
         raise ValueError(f"way must be {', '.join(map(repr, ways))} or None, got {way!r}")
 
 
 def worker_column_of(columns: Columns, name: Any) -> str:
-    """Return the name of the worker column, a free one for None; errors as `check`."""
+    """Return the name of the worker column, an unused name for None; errors as in `check`."""
     if name is None:
         return columns.free("worker")
     if not isinstance(name, str):

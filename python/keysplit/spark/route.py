@@ -23,11 +23,12 @@ def route(
 ) -> DataFrame:
     """Add a column with the worker of each row.
 
-    The worker is a function of the row's key, its identity and the plan. So it is exact when tasks are
-    retried, also downstream of shuffles, on every version of Spark. No Python runs on the executors.
+    The worker is a function of the row's key, its identity and the plan. So the result is exact even when
+    tasks are retried, even downstream of shuffles, on every version of Spark. No Python runs on the
+    executors.
 
     Args:
-        df: a DataFrame of a classic session or of Spark Connect; a streaming one with a plan.
+        df: a DataFrame of a classic session or of Spark Connect; a streaming DataFrame needs a plan.
         key: a column name, or a list of them, as in `kss.plan`; null is a key.
         plan: a plan that `kss.plan` made or loaded, with its grouping, its weight and its `row_id`.
         workers: instead of a plan, the number of workers, 1..=65536: the operation then makes a plan from a
@@ -46,7 +47,7 @@ def route(
         docs/plans.md.
 
     Deviations:
-        As `kss.plan`.
+        As in `kss.plan`.
 
     Example:
         >>> routed = kss.route(df, "word", workers=8)  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Decide whether splitting is worth it and which way an operation takes, and say why."""
+"""Decide whether splitting pays off and which way an operation takes, and say why."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ _Result = TypeVar("_Result")
 
 
 def took(result: _Result, way: Way) -> _Result:
-    """Remember the way of a result, as long as the result lives, and return the result."""
+    """Remember a result's way for as long as the result lives, and return the result."""
     _taken[result] = way
     return result
 
@@ -79,7 +79,7 @@ def explain(result: Any) -> str:
         result: the result of an operation of `keysplit.spark` or `keysplit.spark.streaming`.
 
     Returns:
-        The way ("plain", "broadcast", "place", "slices" or "online"), a colon and the reason.
+        The way ("plain", "broadcast", "place", "slices" or "online"), a colon, and the reason.
 
     Raises:
         TypeError: if no operation of keysplit returned the result.
@@ -104,15 +104,15 @@ def built(
 ) -> DataFrame:
     """Build the query of an operation, and remember its way.
 
-    Spark's errors about the query are raised before a plan runs its jobs.
+    Spark's errors about the query are raised before planning runs any job.
 
     Args:
         request: a checked request; without a plan, one is made from its rows or a sample.
-        build: makes the query of a request that has a plan; with the way, if it has several.
-        plain: makes the query for the same result without split keys. It is returned if splitting would not
-            help, unless the request names a way.
-        tried: whether Spark has already analysed a query of the same rows and arguments, or can reject only
-            the hash of the key, which a plan uses too.
+        build: makes the query for a request that has a plan; also returns the way, if there are several.
+        plain: makes the query for the same result without split keys, which is returned if splitting would
+            not help, unless the request names a way.
+        tried: whether Spark has already analysed a query of the same rows and arguments, or could reject
+            nothing but the key's hash, which planning uses too.
         fit: takes a request that has a plan, and returns the request to build, possibly with another plan,
             and an addition to the reason for the way.
 
@@ -160,13 +160,12 @@ def _query(request: Request, build: Build) -> tuple[DataFrame, Way]:
 
 
 def reason_for_no_plan(workers: int, slots: int | None) -> str | None:
-    """Return why no plan can pay off for any keys, None if one may.
+    """Return why no plan can pay off for any keys; None if a plan may pay off.
 
-    On so few slots `reason_for_plain` counts plain hashing as good as every plan: the busiest worker has at
-    most all rows.
+    On so few slots `reason_for_plain` prefers plain hashing even if the busiest worker has all rows.
 
     Args:
-        workers: the number of workers; all are equally fast.
+        workers: the number of workers, all equally fast.
         slots: how many tasks run at once; None if unknown.
     """
     if slots is None or slots > _WORTH or slots >= workers:
@@ -175,13 +174,13 @@ def reason_for_no_plan(workers: int, slots: int | None) -> str | None:
 
 
 def reason_for_no_plan_of_a_join(slots: int | None, size: int | None) -> str | None:
-    """Return why no plan of a join can pay off, None if one may.
+    """Return why no plan for a join can pay off; None if a plan may pay off.
 
-    On few slots a plan can save only the shuffle of the hot rows, and there must be many of these.
+    On few slots a plan can save only the shuffle of the hot rows, which pays off only if there are many.
 
     Args:
         slots: how many tasks run at once; None if unknown.
-        size: the bytes of the side that is split, if Spark knows them; else None.
+        size: the size of the side that is split, in bytes; None if Spark does not know it.
     """
     if slots is None or slots > _WORTH or size is None or size > _SMALL:
         return None
@@ -192,7 +191,7 @@ def reason_for_no_plan_of_a_join(slots: int | None, size: int | None) -> str | N
 
 
 def reason_for_plain(plan: Plan, slots: int | None) -> str | None:
-    """Return why plain hashing is as good as the plan, None if splitting the hot keys pays.
+    """Return why plain hashing is as good as the plan; None if splitting the hot keys pays off.
 
     Args:
         plan: the plan.

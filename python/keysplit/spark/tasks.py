@@ -6,7 +6,7 @@ from pyspark import TaskContext
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 ASKING = "keysplit_asks_"
-"""How the names of functions of the driver begin that a stream asks for its plan."""
+"""The prefix of the names of driver functions that a stream asks for its plan."""
 
 
 def streaming_query() -> str:
@@ -19,7 +19,7 @@ def streaming_query() -> str:
 
 
 def micro_batch() -> int:
-    """Return the number of this task's micro-batch, the same for all attempts at a batch.
+    """Return the number of this task's micro-batch, which is the same for all attempts at a batch.
 
     Raises:
         RuntimeError: if the task belongs to no streaming query.

@@ -1,8 +1,8 @@
 """Send key values to the driver unchanged.
 
-Spark has dates in the years 0 and 10,000, NaN, strings that are not UTF-8 and intervals of months. Python's
-objects do not, and a conversion fails or changes the value. So the JVM writes a key as text, and Python
-converts the text to an object if it has one.
+Spark has dates in the years 0 and 10,000, NaN, strings that are not UTF-8, and intervals of months. Python
+has no objects for some of these values, so a conversion fails or changes the value. So the JVM writes a key
+as text, and Python converts the text to an object if there is a suitable one.
 """
 
 import datetime as dt
@@ -74,19 +74,19 @@ def send(column: Column, type_: DataType) -> Column:
 
 
 def write(column: Column, type_: DataType) -> Column:
-    """Return sent values of a type as text for `read`: UTF-8, BINARY; null for null."""
+    """Return sent values of a type as text for `read`: UTF-8 as BINARY; null stays null."""
     return _text(column, type_) if _is_in_arrow(type_) else column
 
 
 def read(text: bytes | None, type_: DataType) -> Any:
-    """Return the Python object for a text of `write`, or Spark's own text if Python has none.
+    """Return the Python object for a text made by `write`, or Spark's own text if Python has no such object.
 
     Args:
         text: the UTF-8 of the text.
         type_: the type of the value.
 
     Returns:
-        The object that `collect()` returns for such a value, if it can.
+        The object that `collect()` returns for such a value, if `collect()` supports the value.
     """
     if text is None:
         return None

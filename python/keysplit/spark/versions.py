@@ -33,7 +33,7 @@ def has_classic_package(df: DataFrame) -> bool:
 
 
 def takes_iterator(function: Any, format: str) -> bool:
-    """Return whether Spark calls a group function with an iterator, by its type hints: from Spark 4.1 on."""
+    """Return whether a group function's type hints ask Spark for an iterator: from Spark 4.1 on."""
     from pyspark.sql.pandas import typehints
 
     infer = getattr(typehints, f"infer_group_{format}_eval_type_from_func", None)
@@ -60,5 +60,5 @@ def has_sql_functions(spark: Any) -> bool:
 
 
 def is_column(value: Any) -> bool:
-    """Return whether it is a Column; before Spark 4, Connect has a separate class."""
+    """Return whether `value` is a Column; before Spark 4, Connect has a separate class."""
     return type(value).__name__ == "Column"

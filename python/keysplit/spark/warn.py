@@ -7,13 +7,13 @@ from types import FrameType
 
 
 def warn(message: str) -> None:
-    """Give a UserWarning at the line outside keysplit that called it."""
+    """Issue a UserWarning at the line outside keysplit that called keysplit."""
     level, _ = _outside()
     warnings.warn(message, UserWarning, stacklevel=level)
 
 
 def _outside() -> tuple[int, FrameType]:
-    """Return the first frame outside keysplit, and its stacklevel for a warning of the caller."""
+    """Return the first frame outside keysplit, and the stacklevel for a warning raised by the caller."""
     caller = frame = sys._getframe(1)
     for level in count(1):
         if not frame.f_globals.get("__name__", "").startswith("keysplit."):

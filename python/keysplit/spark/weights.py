@@ -1,4 +1,4 @@
-"""The weight of a row, also in bytes."""
+"""The weight of a row, including its weight in bytes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -55,8 +55,8 @@ def row_bytes(df: DataFrame) -> Column:
 
     Returns:
         The sum over all columns: 1 to 16 bytes for numbers, booleans, dates and timestamps, the length of
-        strings and binaries, the length of the WKB of geometries, and the length as JSON of arrays, maps,
-        structs and all others. Null is 0 bytes.
+        strings and binaries, the WKB length of geometries, and the JSON length of arrays, maps, structs and
+        all other types. Null is 0 bytes.
 
     Example:
         >>> plan = kss.plan(df, "word", workers=8, weight=kss.row_bytes(df))  # doctest: +SKIP
@@ -69,15 +69,15 @@ def row_bytes(df: DataFrame) -> Column:
 
 
 def weight_of(columns: Columns, weight: Any) -> Column | None:
-    """Return the load of a row as a DOUBLE, None if it is 1.
+    """Return the load of a row as a DOUBLE; None if every row weighs 1.
 
     Args:
         columns: the columns of the rows.
         weight: a numeric column, an expression, "bytes", or None.
 
     Raises:
-        TypeError: if it is none of these, or not numeric.
-        ValueError: if it is not one number per row.
+        TypeError: if `weight` is none of these, or not numeric.
+        ValueError: if `weight` is not one number per row.
     """
     if weight is None:
         return None
@@ -130,7 +130,7 @@ def _bytes(field: StructField) -> str:
 
 
 def fixed_width(type_: DataType) -> int | None:
-    """Return how many bytes every value of a type takes, None if they differ."""
+    """Return how many bytes every value of a type takes; None if values differ in size."""
     if isinstance(type_, DecimalType):
         return 8 if type_.precision <= 18 else 16
     return _FIXED.get(type(type_))

@@ -1,4 +1,4 @@
-"""`write`: a partitioned write with several tasks for hot partitions."""
+"""`write`: write to partitions, with several tasks for hot partitions."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,46 +26,46 @@ def write(
     rows_per_file: int | None = None,
     way: str | None = None,
 ) -> DataFrameWriter:
-    """Place the rows by a plan on the partition columns, and return a writer for them.
+    """Place the rows by a plan for the partition columns, and return a writer for the rows.
 
-    Several tasks at once write a hot partition, and exactly one task writes a rare one. With "cut_to_fit",
-    the default here, all tasks together write at most one file per partition plus tasks - 1, as a task writes
-    a partition into one file (unless `maxRecordsPerFile` splits it). There are as many tasks as workers, or
-    fewer if there are few rows, see `rows_per_file`; `explain` tells how many. A plain
-    `df.write.partitionBy(...)` writes up to tasks times partitions files. After `df.repartition(n,
-    *partition_by)` it writes one file per partition, but one task writes all of a hot one while the others
-    wait.
+    Several tasks at once write a hot partition, and exactly one task writes a rare partition. With
+    "cut_to_fit", the default here, all tasks together write at most one file per partition plus tasks - 1,
+    because a task writes a partition into one file (unless `maxRecordsPerFile` splits the file). There are as
+    many tasks as workers, or fewer if there are few rows, see `rows_per_file`; `explain` tells how many. A
+    plain `df.write.partitionBy(...)` writes up to tasks times partitions files. After `df.repartition(n,
+    *partition_by)` it writes one file per partition, but a single task writes a whole hot partition while the
+    other tasks wait.
 
-    Null and the empty string are two keys but one directory in Spark, which may get a file of each.
+    Null and the empty string are two keys but one directory in Spark, which may get a file for each key.
 
     Args:
         df: a batch DataFrame, classic or of Spark Connect.
         partition_by: the partition columns, a name or a list of names, taken literally as in `partitionBy`.
-        plan: a plan that `kss.plan` made or loaded. `grouping="cut_to_fit"` and `weight="bytes"` suit a write
-            best; other groupings split a hot partition more often.
+        plan: a plan that `kss.plan` made or loaded. `grouping="cut_to_fit"` and `weight="bytes"` are best for
+            a write; other groupings split a hot partition more often.
         workers: instead of a plan, the maximum number of writing tasks, 1..=65536: a plan with "cut_to_fit"
             is made from a sample of the rows.
-        rows_per_file: the least number of rows for which a task is worth its file. If there are fewer per
-            worker, a plan for fewer tasks places the rows; it is made from the same counts. It also balances
-            files: each file counts as 10,000 rows. The number of tasks follows from the rows, rounded to full
-            waves of concurrent tasks, so there is at least one wave. If left out, it is 100,000 in local
-            mode; elsewhere the number of task slots is unknown, and all workers write. With a plan's
-            capacities they always do.
+        rows_per_file: the smallest number of rows that makes a task worth its file. If there are fewer rows
+            per worker, a plan for fewer tasks, made from the same counts, places the rows. That plan also
+            balances files: each file counts as 10,000 rows. The number of tasks follows from the rows,
+            rounded to full waves of concurrent tasks, so there is at least one wave. If omitted, it is
+            100,000 in local mode; elsewhere the number of task slots is unknown, and all workers write. If
+            the plan has capacities, all workers always write.
         way: "plain" for Spark's own write, "place" to write with all workers even if there are few rows; if
-            left out, keysplit chooses.
+            omitted, keysplit chooses.
 
     Returns:
         The writer of the placed rows, with `partitionBy` set: continue with `.mode(...)`, `.parquet(path)`.
 
     Raises:
-        TypeError: as `route`.
-        ValueError: as `route`, or if `df` is streaming.
+        TypeError: as in `route`.
+        ValueError: as in `route`, or if `df` is streaming.
 
     Source:
-        As `CutToFit`.
+        As in `CutToFit`.
 
     Deviations:
-        As `kss.plan`.
+        As in `kss.plan`.
 
     Example:
         >>> writer = kss.write(df, "country", workers=8)  # doctest: +SKIP

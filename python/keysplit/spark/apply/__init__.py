@@ -1,1 +1,1 @@
-"""`apply`: Python functions over the rows of each key, with hot keys in parts."""
+"""`apply`: Python functions over the rows of each key, with each hot key split into parts."""

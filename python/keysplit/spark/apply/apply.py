@@ -53,19 +53,19 @@ def apply(
     workers: int | None = None,
     way: Literal["plain", "slices", "place"] | None = None,
 ) -> DataFrame:
-    """Compute `df.groupBy(key).applyInPandas(...)` from sorted partitions, hot keys in parts.
+    """Compute `df.groupBy(key).applyInPandas(...)` from sorted partitions, with hot keys in parts.
 
-    `apply(df, key, function, schema)` returns the same as `df.groupBy(key).applyInPandas(function, schema)`:
-    `function` sees the same frames, keys and types, and its results and errors are handled in the same way.
-    All groups of a task go through one stream, while Spark opens one per group. No plan and no number of
-    workers are needed.
+    `apply(df, key, function, schema)` returns the same rows as `df.groupBy(key).applyInPandas(function,
+    schema)`: `function` sees the same frames, keys and types, and its results and errors are handled in the
+    same way. All groups of a task go through one stream, while Spark opens one per group. No plan and no
+    number of workers are needed.
 
     `apply(df, key, function, schema, merge=merge)` computes the same for `lambda rows:
     merge(function(rows))`, in parts. The rows of a hot key are spread over several workers. Each worker calls
     `function` with its rows of each key. Then `merge` is called once for each key, with the concatenated
-    results of all parts in any order. For keys that the plan does not split, both are called by the key's
-    worker. The result equals that of the whole group if the two functions compose: `merge(function(a) +
-    function(b))` equals `merge(function(a + b))` for all rows a and b of a key, where + concatenates.
+    results of all parts in any order. If the plan does not split a key, its worker calls both functions. The
+    result equals that of the whole group if the two functions compose: `merge(function(a) + function(b))`
+    equals `merge(function(a + b))` for all rows a and b of a key, where + concatenates.
 
     Keys are those of `groupBy`: null and NaN are keys, and -0.0 is 0.0. The rows of a group have no order.
 
@@ -77,36 +77,35 @@ def apply(
             given. A function of two arguments gets the key as a tuple first, as in Spark's `applyInPandas`.
         schema: the columns of the result, as DDL such as "word string, n long" or a StructType.
         merge: takes the rows that `function` returned for a key, with or without the key first, like
-            `function`, and returns rows with the columns of `schema`. It is not called for keys without such
-            rows. Without `merge` no key is split.
-        partial_schema: the columns that `function` returns if `merge` is given; `schema` if left out. Between
-            the two functions the rows go through Spark: `merge` sees these types as `applyInPandas` shows
-            them.
+            `function`, and returns rows with the columns of `schema`. It is not called for keys for which
+            `function` returned no rows. Without `merge` no key is split.
+        partial_schema: the columns that `function` returns if `merge` is given; `schema` if omitted. Between
+            the functions the rows pass through Spark, so `merge` sees these types as in `applyInPandas`.
         format: "pandas", or "arrow" if the functions take and return `pyarrow.Table`, as in `applyInArrow`
-            (from Spark 4.0 on).
+            (Spark 4.0 or later).
         plan: a plan that `kss.plan` made or loaded. Without `merge` its grouping must be "distribution_aware"
-            or "key", which split no key. A plan with `group_weight` balances many small groups.
+            or "key", which do not split keys. A plan with `group_weight` balances many small groups.
         workers: instead of a plan, the number of workers, 1..=65536. With `merge`, keysplit makes a plan from
             a sample of the rows, with the defaults of `kss.plan`. Without `merge`, Spark's own hash places
-            the keys in this many partitions. If left out, Spark's number of shuffle partitions applies, and
+            the keys in this many partitions. If omitted, Spark's number of shuffle partitions applies, and
             adaptive execution combines small ones, which is faster for few rows.
         way: "plain" for Spark's own `applyInPandas`, "slices" for groups cut from partitions by Spark's hash,
-            "place" to use the plan even if hashing is as good; if left out, keysplit chooses.
+            "place" to use the plan even if hashing is as good; if omitted, keysplit chooses.
 
     Returns:
         The rows that `merge`, or the only function, returned for all keys.
 
     Raises:
-        TypeError: as `route`, or if a function or a schema is of another type.
-        ValueError: as `route`, or if a schema cannot be read, if `format` is unknown, if `df` is a stream, or
-            if a plan for one function splits keys.
+        TypeError: as in `route`, or if a function or a schema has the wrong type.
+        ValueError: as in `route`, or if a schema cannot be read, if `format` is unknown, if `df` is a stream,
+            or if a plan for one function splits keys.
 
     Source:
         "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-A: partial results per worker,
         merged by key.
 
     Deviations:
-        As `route`.
+        As in `route`.
 
     Example:
         >>> def longest(rows):  # doctest: +SKIP
@@ -136,7 +135,7 @@ def apply(
 def _whole(
     request: Request, function: Any, schema: Any, format: str, partial_schema: Any, asked: bool
 ) -> DataFrame:
-    """Build the query of one function; `asked` says whether the caller gave the number of workers."""
+    """Build the query for one function; `asked` says whether the caller gave the number of workers."""
     df, plan = request.df, request.plan
     if partial_schema is not None:
         raise ValueError("partial_schema belongs to merge: leave it out, or pass merge")
@@ -173,7 +172,7 @@ def _whole(
 def _in_parts(
     request: Request, function: Any, merge: Any, schema: Any, format: str, partial_schema: Any
 ) -> DataFrame:
-    """Build the query of two functions."""
+    """Build the query for two functions."""
     df = request.df
     take_keys = [takes_key(name, each) for name, each in (("function", function), ("merge", merge))]
     for name, type_ in zip(request.keys, request.key_types, strict=True):
@@ -233,14 +232,14 @@ def _sliced(result: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a DataFrame, by key; a number of workers fixes the number of tasks, regardless of size."""
+    """The rows of a DataFrame, by key. If given, `workers` is the number of tasks, whatever the size."""
 
     df: DataFrame
     keys: list[str]
     workers: int | None
 
     def in_spark(self, format: str, function: Any, schema: StructType) -> DataFrame:
-        """Apply a function to each group by Spark itself."""
+        """Let Spark itself apply a function to each group."""
         rows = self.df if self.workers is None else self.df.repartition(self.workers, *map(F.col, self.keys))
         result: DataFrame = getattr(rows.groupBy(*self.keys), _METHODS[format])(function, schema)
         return result

@@ -1,7 +1,7 @@
-"""Keys as text that the JVM writes.
+"""Keys as text, written by the JVM.
 
-pandas takes null and NaN for one, confuses the two hours where a clock is set back, and turns arrays of whole
-numbers with nulls into floats. Keys of such types travel as text.
+pandas treats null and NaN as equal, confuses the two hours when a clock is set back, and turns integer arrays
+with nulls into floats. Keys of such types are sent as text.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 
 def text(column: Column, type_: DataType) -> Column:
-    """Return keys as text, null for null: equal if `groupBy` finds them equal, except collated strings."""
+    """Return keys as text; null stays null. Keys equal in `groupBy` have equal texts, unless collated."""
     return write(column, type_, write_leaf)
 
 
@@ -31,8 +31,8 @@ def write(column: Column, type_: DataType, leaf: Callable[[Column, DataType], Co
     Args:
         column: the values.
         type_: their type.
-        leaf: writes other values. A string inside an array or struct is written here, as hexadecimal bytes:
-            JSON is UTF-8, and Spark's strings need not be.
+        leaf: writes all other values. A string inside an array or struct is written here, as hexadecimal
+            bytes: JSON is UTF-8, and Spark's strings need not be.
 
     Returns:
         A string column, null where the value is null.
@@ -43,7 +43,7 @@ def write(column: Column, type_: DataType, leaf: Callable[[Column, DataType], Co
 
 
 def write_leaf(column: Column, type_: DataType) -> Column:
-    """Return values of a type other than array and struct as text."""
+    """Return values as text; their type is neither array nor struct."""
     if isinstance(type_, BinaryType):
         return F.hex(column)
     if isinstance(type_, FloatType | DoubleType):

@@ -1,4 +1,4 @@
-"""Python functions over the rows of a key: checks of their arguments, and the cut into groups."""
+"""Python functions over the rows of a key: checks of their arguments, and how rows are cut into groups."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -50,10 +50,10 @@ class Cut:
     """How executors cut rows into groups: by extra columns after those of the DataFrame.
 
     Attributes:
-        extra: the columns to add, if a key is not a column of the DataFrame, or cannot be compared in Arrow.
-        places: the places of columns.
-        carried: the columns that go from `function` to `merge`.
-        carried_cuts: the cuts among them.
+        extra: the columns to add if a key is not a column of the DataFrame, or cannot be compared in Arrow.
+        places: the positions of the columns.
+        carried: the columns passed from `function` to `merge`.
+        carried_cuts: the positions of the cuts among `carried`.
     """
 
     extra: list[Column]
@@ -63,7 +63,7 @@ class Cut:
 
     @classmethod
     def of(cls, request: Request) -> "Cut":
-        """Return the cut into the groups of the keys of a request."""
+        """Return how to cut rows into groups by a request's keys."""
         columns = request.columns
         n = len(columns.names)
         folded = [columns.fold(name) for name in columns.names]
@@ -106,7 +106,7 @@ def over(function: Function, *arguments: Any) -> Function:
     """Return a function over batches for mapInArrow; it goes to the executors, which need no keysplit.
 
     Args:
-        function: a function of a module that is pickled by value.
+        function: a function from a module that is pickled by value.
         arguments: its arguments after the batches.
     """
     read = read_once(function)
@@ -126,9 +126,9 @@ def mapped(rows: DataFrame, columns: Columns, function: Function, schema: Struct
 
     Args:
         rows: the columns of a DataFrame, then others.
-        columns: the columns of the DataFrame.
+        columns: the DataFrame's columns.
         function: a function over batches that finds columns by their places.
-        schema: the columns that it returns.
+        schema: the columns that `function` returns.
     """
     if any(quoted(name) != name for name in columns.names):
         rows = rows.toDF(*(f"_{at}" for at in range(len(rows.columns))))
@@ -224,7 +224,7 @@ _CARRIED = {
 
 
 def uncarried(request: Request, returned: StructType) -> str | None:
-    """Return why only Spark can process the groups, None if keysplit can."""
+    """Return why only Spark can process the groups; None if keysplit can."""
     names = request.columns.names
     if len(set(names)) < len(names):  # Spark's Arrow tables have each name once
         return "two columns have one name"

@@ -1,1 +1,1 @@
-"""Ways to count the rows of each key: `groupBy`, a sketch in each task, a sample; and of each worker."""
+"""Ways to count the rows of each key: by `groupBy`, or in a sample."""

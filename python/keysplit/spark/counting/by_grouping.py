@@ -16,19 +16,19 @@ def count(
 ) -> Counted:
     """Count the rows of each key exactly, with no Python on the executors.
 
-    It takes one pass if few keys are frequent. If a bucket may have more frequent keys than it brought along,
-    a second pass reads all frequent keys.
+    One pass is enough if few keys are frequent. If a bucket may have more frequent keys than the first pass
+    returned for it, a second pass reads all frequent keys.
 
     Args:
         rows: the columns `hash`, `key` and `weight`.
-        share: the part of the weight from which a key is frequent.
-        bits: how many bits of the hash name the bucket.
+        share: the share of the weight at which a key counts as frequent.
+        bits: how many bits of the hash give the bucket.
         types: the types of the key columns.
-        most_candidates: the most keys that the driver may receive with the buckets.
+        most_candidates: the largest number of keys that the driver may receive with the buckets.
         weighted: whether any `weight` may differ from 1.
 
     Returns:
-        At least all frequent keys.
+        All frequent keys, and perhaps others.
 
     Raises:
         ValueError: if a weight is null, negative or not finite, or if their sum is not finite.

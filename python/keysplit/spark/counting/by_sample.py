@@ -1,9 +1,9 @@
 """Keys counted in a sample of the rows: one stage draws it, and the driver counts.
 
-The number of rows is unknown before they are read. So a row's chance of being drawn falls with its place,
-which is its number in its partition times its partition's number: at most about the number of all rows. A
-small frame is drawn whole, of a large one about as many rows as needed. A drawn row stands for one over its
-chance, so estimates are unbiased. docs/plans.md states the formulas.
+The number of rows is unknown before they are read. So a row's chance of being drawn falls with its place: its
+number in its partition times the partition's number, which is at most about the number of all rows. All rows
+of a small frame are drawn, and about as many rows as needed from a large one. A drawn row stands for 1/chance
+rows, so estimates are unbiased. docs/plans.md states the formulas.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _MET = 16
 _SHOWN = 20
 
 MOST_BYTES = 256
-"""The most bytes of a key's text that the sample carries."""
+"""The maximum number of bytes of a key's text in the sample."""
 
 # An unusual seed: an upstream sample with the same one would draw the same numbers.
 _SEED = 0x3C6EF372FE94F82B
@@ -78,10 +78,10 @@ def count(
         df: the rows.
         keys: the keys to count.
         names: two unused column names.
-        share: the part of the weight from which a key is frequent.
-        least: the smallest part that needs a small error.
-        bits: how many bits of the hash name the bucket.
-        sample: "auto", or the chance of each row to be drawn.
+        share: the share of the weight at which a key counts as frequent.
+        least: the smallest share that needs a small error.
+        bits: how many bits of the hash give the bucket.
+        sample: "auto", or the probability that a row is drawn.
 
     Returns:
         The frequent keys of the sample, with estimates for all rows.
@@ -127,7 +127,7 @@ def count(
 
 @dataclass(frozen=True)
 class _Chance:
-    """The chance of drawing a row: 1 for small places, then at most `most`, and `rows` over the place."""
+    """A row's chance of being drawn: 1 for small places; for others `rows` / place, at most `most`."""
 
     whole: float
     most: float
@@ -153,13 +153,13 @@ class _Drawn:
     """A sample.
 
     Attributes:
-        chance: how it was drawn.
-        whole: whether it certainly has all rows.
+        chance: the sampling probability and method.
+        whole: whether the sample is known to contain every row.
         hashes: the hash of the key of each row, int64.
         weights: the weight of each row, float64.
-        repeats: how many rows each stands for, float64.
-        texts: for some rows the text of the key by `write_texts`.
-        identities: the hash of the identity of each row, int64, if `Keys` have one.
+        repeats: how many rows each drawn row stands for, float64.
+        texts: for some rows, the text of the key by `write_texts`.
+        identities: the hash of each row's identity, int64, if `Keys` has one.
     """
 
     chance: _Chance
@@ -182,7 +182,7 @@ class _Drawn:
         return doubts
 
     def met(self, hashes: np.ndarray) -> dict[int, tuple[int, int]] | None:
-        """Return the number of sampled rows of each of these keys, and of their distinct identities."""
+        """Return for each of these keys the number of sampled rows, and of distinct identities among them."""
         if self.identities is None:
             return None
         asked = np.flatnonzero(np.isin(self.hashes, hashes))
@@ -238,7 +238,7 @@ def _effective(total: float, variance: float, counts: np.ndarray, variances: np.
 
 
 class _Lottery:
-    """Draws rows: the same ones each time for the same chance and the same partitions."""
+    """Draws rows: the same rows each time for the same chance and the same partitions."""
 
     def __init__(self, df: DataFrame, keys: Keys, names: Sequence[str]) -> None:
         self._keys = keys
@@ -282,7 +282,7 @@ class _Lottery:
         return {row.hash: row.texts for row in found}
 
     def _drawn(self, chance: _Chance, shown: Column, *columns: Column) -> DataFrame:
-        """Return the key's hash of each drawn row, its values if `shown`, and other columns."""
+        """Return each drawn row's key hash, the key's values if `shown`, and the remaining columns."""
         texts = (
             F.when(shown, values.write(values.send(F.col(name), type_), type_)).alias(f"text{at}")
             for at, (name, type_) in enumerate(zip(self._keys.columns, self._keys.types, strict=True))
@@ -292,7 +292,7 @@ class _Lottery:
 
     @property
     def _texts(self) -> str:
-        """The values of the key as an array of BINARY, in SQL, truncated as one may have megabytes."""
+        """The values of the key as an array of BINARY, in SQL; truncated, because one may have megabytes."""
         cut = (
             f"IF(octet_length({text}) > {MOST_BYTES}, "
             f"concat(substring({text}, 1, {MOST_BYTES}), CAST('…' AS BINARY)), {text})"
@@ -302,7 +302,7 @@ class _Lottery:
 
 
 def _distinct(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct numbers in order, and the place of each number among them."""
+    """Return the sorted distinct numbers, and the position of each number among them."""
     # NumPy would sort all numbers, this sorts only the distinct ones.
     encoded = pa.array(numbers).dictionary_encode()
     found = encoded.dictionary.to_numpy()

@@ -13,11 +13,11 @@ from keysplit.plan import Sample
 from keysplit.spark import values
 
 Met = Mapping[int, tuple[int, int]]
-"""For keys, by hash: the number of rows read, and of their distinct identities."""
+"""For keys, by hash: the number of rows read, and of distinct identities among them."""
 
 
 def wrong_weights(weights: pa.ChunkedArray) -> str | None:
-    """Return the first invalid weight, None if all are valid."""
+    """Return the first invalid weight; None if all are valid."""
     if weights.null_count:
         return "null"
     numbers = weights.to_numpy()
@@ -26,7 +26,7 @@ def wrong_weights(weights: pa.ChunkedArray) -> str | None:
 
 
 def bad_weight(got: str) -> ValueError:
-    """Return the error for an invalid weight."""
+    """Return the error to raise for an invalid weight."""
     return ValueError(
         f"weight must be finite, at least 0 and not null in every row, and have a finite sum, got {got}"
     )
@@ -37,15 +37,15 @@ class Counted:
     """The weight of the buckets, and the keys that may be frequent.
 
     Attributes:
-        hashes: the hash of each of these keys, int64.
-        counts: an upper bound on the weight of each, float64.
+        hashes: the hash of each key that may be frequent, int64.
+        counts: an upper bound on the weight of each key, float64.
         errors: an upper bound on the error of `counts`, float64.
         buckets: the exact weight of all rows of each bucket, float64.
-        texts: the text of each key by `write_texts`, by hash.
-        sample: the counted rows, if not all were counted; then counts and buckets are estimates.
+        texts: a dict from hash to the key's text, see `write_texts`.
+        sample: the counted rows, if only a sample was counted; then counts and buckets are estimates.
         groups: the number of distinct keys seen in each bucket, float64; None if not counted.
         met: the rows of each frequent key; None if identities were not requested.
-        heaviest: the weight of the heaviest row of each of these keys, float64; None if rows weigh 1.
+        heaviest: the weight of each key's heaviest row, float64; None if rows weigh 1.
     """
 
     hashes: np.ndarray

@@ -43,27 +43,27 @@ def summarise(
 ) -> Pass:
     """Count the keys of a DataFrame, or of a sample of it.
 
-    The request says which rows are counted. With `sample="auto"` a small frame is counted whole, and of a
-    larger one as many rows as the shares need: each share from the threshold on, and from a fifth of a
-    worker's share on, has an error of at most a tenth, 95 times in 100, if a tenth of the rows suffices.
+    The request says which rows are counted. With `sample="auto"` all rows of a small frame are counted, and
+    as many rows of a larger one as the shares need: each share of at least the threshold and at least a fifth
+    of a worker's share has an error of at most a tenth, 95 times in 100, if a tenth of the rows suffices.
 
     With `sample=1` all rows are counted exactly, by `groupBy`, with no Python on the executors.
 
-    With `group_weight` each key weighs that much more: counts and buckets include rows and the starts of
+    `group_weight` is added to each key's weight: counts and buckets include both rows and the starts of
     groups. If some keys were not seen, another job estimates their number.
 
     Args:
         request: a checked request.
-        threshold: the share from which a key is frequent; the grouping's if left out.
-        most_candidates: the most keys that an exact count may send to the driver with the weights of the
-            buckets. If these may lack frequent keys, a second pass reads exactly the frequent ones.
+        threshold: the share at which a key counts as frequent; the grouping's if omitted.
+        most_candidates: the largest number of keys that an exact count may send to the driver with the
+            weights of the buckets. If frequent keys may be missing, a second pass reads them.
         identity: the hash of a row's identity, to see whether rows of a key differ; for a sample only.
 
     Returns:
         The summary and the values of its keys.
 
     Raises:
-        ValueError: if a weight that is read is null, negative or not finite, or if their sum is not finite.
+        ValueError: if a weight that is read is null, negative or not finite, or their sum is not finite.
     """
     share = head_threshold(request.params) if threshold is None else threshold
     hash_ = key_hash(request.keys, request.key_types, request.params.seed)
@@ -103,7 +103,7 @@ def _with_groups(request: Request, counted: Counted, hash_: Column, found: Pass)
 
 
 def _frequent(counted: Counted, share: float, types: list[DataType]) -> Pass:
-    """Return the keys with at least a share of the weight, the most frequent first."""
+    """Return the keys with at least this share of the weight, the most frequent first."""
     total = sum_of(counted.buckets)
     order = np.lexsort((counted.hashes, -counted.counts))
     order = order[counted.counts[order] >= share * total] if total else order[:0]

@@ -1,1 +1,1 @@
-"""The worker of a row as Column expressions and SQL."""
+"""A row's worker as Column expressions and SQL."""

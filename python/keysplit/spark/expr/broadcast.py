@@ -1,8 +1,8 @@
 """The tables of a large plan as the small side of a broadcast join, which each executor gets once.
 
 A row of the table covers 64 buckets: their workers, and their frequent keys with their cells. Each chunk
-number occurs once, so a left join keeps each row once, and the worker is a function of the row and the plan
-here, too. The tables are local rows of the driver, so no job reads them.
+number occurs once, so a left join keeps each row exactly once, and the worker still depends only on the row
+and the plan. The tables are local rows of the driver, so no job reads them.
 """
 
 import numpy as np
@@ -26,10 +26,10 @@ def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Loo
         df: the rows.
         plan: the plan.
         key: the name of the column with the hash of a row's key.
-        cells: as `literals.lookup`.
+        cells: as in `literals.lookup`.
 
     Returns:
-        As `literals.lookup`.
+        As in `literals.lookup`.
     """
     own, bits = in_sql(key), len(plan.tail).bit_length() - 1
     columns = _chunks(plan, bits, cells)

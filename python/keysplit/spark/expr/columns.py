@@ -1,7 +1,7 @@
 """A plan as plain Column expressions: no Python and nothing native on the executors.
 
-docs/plans.md defines the result. The tables of a small plan are `literals` of the query. Literals are sent
-with each task of their stage and of downstream stages, so the tables of a large plan are `broadcast`.
+docs/plans.md defines the result. The tables of a small plan are `literals` of the query. Spark sends literals
+with each task of their stage and of downstream stages, so a large plan's tables are `broadcast` instead.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from keysplit.spark.expr.packed import LENGTH_BITS, Lookup, cells_of
 from keysplit.spark.names import in_sql
 
 MOST_LITERALS = 20_000
-"""The most buckets and cells of a small plan."""
+"""The largest number of buckets and of cells in a small plan."""
 
 
 def with_worker(
@@ -22,13 +22,13 @@ def with_worker(
 ) -> DataFrame:
     """Add the worker of each row.
 
-    There are three projections: the hash of the key, the look-up by it, the worker. They are SQL text, as
-    each PySpark function would call the JVM a dozen times.
+    There are three projections: the key's hash, the look-up by this hash, the worker. They are SQL text,
+    because each PySpark function would call the JVM a dozen times.
 
     Args:
         df: the rows.
         plan: the plan.
-        key: the hash of a row's key, in SQL if SQL has a name for it.
+        key: the hash of a row's key, in SQL if SQL can express it.
         row: the hash of its identity, in SQL; None if no key is split.
         worker_column: the name of the new column.
 
@@ -58,7 +58,7 @@ def worker_of_found(cells: str, own: str, row: str) -> str:
 
     Args:
         cells: the array of the cells, in SQL.
-        own: the position of a split key's cells in it, or -1 - worker for other keys, in SQL.
+        own: the position of a split key's cells in the array, or -1 - worker for any other key, in SQL.
         row: the hash of the row's identity, in SQL.
     """
     # Spark computes the hash of a row once, and only for split keys.
@@ -72,7 +72,7 @@ def worker_in_sql(plan: Plan, key: str, row: str | None) -> str:
     Args:
         plan: the plan.
         key: the hash of the row's key, in SQL.
-        row: as `with_worker`.
+        row: as in `with_worker`.
     """
     tail, run, cells = literals.found_in_sql(plan, key, cells_of(plan.tables) if plan.head else None)
     return f"coalesce({_of_run(cells, run, row)}, {tail}, 0)" if run else f"coalesce({tail}, 0)"
@@ -98,13 +98,13 @@ def with_workers(df: DataFrame, plan: Plan, key: str) -> DataFrame:
 
 
 def workers_of_found(workers: str, own: str) -> str:
-    """Return all workers of a row's key, in SQL; arguments as `worker_of_found`, with workers as cells."""
+    """Return all workers of a row's key, in SQL; arguments as in `worker_of_found`, with workers as cells."""
     start, length = f"CAST(shiftrightunsigned({own}, {LENGTH_BITS}) AS INT)", f"CAST({_length(own)} AS INT)"
     return f"IF({own} >= 0L, slice({workers}, {start} + 1, {length}), array(CAST(-1L - {own} AS INT)))"
 
 
 def of_split_keys(df: DataFrame, plan: Plan, key: str) -> DataFrame:
-    """Return the rows whose keys have more than one worker; arguments as `with_workers`."""
+    """Return the rows whose keys have more than one worker; arguments as in `with_workers`."""
     if not plan.splits:
         return df.filter("false")
     found = _lookup(df, plan, key, None)
@@ -127,7 +127,7 @@ def _done(found: Lookup, df: DataFrame, name: str, last: str) -> DataFrame:
 
 
 def _found(found: Lookup) -> str:
-    """Return the position of a split key's cells, or -1 - worker for other keys, BIGINT."""
+    """Return the position of a split key's cells, or -1 - worker for any other key, BIGINT."""
     return f"coalesce({found.run}, CAST(-1 - {found.tail} AS BIGINT))"
 
 

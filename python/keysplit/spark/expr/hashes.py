@@ -1,4 +1,4 @@
-"""The two hashes of a row that a plan uses: of its key, and of its identity."""
+"""The two row hashes that a plan uses: of the key, and of the row's identity."""
 
 from collections.abc import Sequence
 

@@ -13,16 +13,16 @@ TABLES = ("tail", "held", "runs", "cells")
 
 
 def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Lookup:
-    """Return the look-up of a plan's tables by a key's hash.
+    """Return expressions that look up a key's hash in a plan's tables.
 
     Args:
         df: the rows.
         plan: the plan.
         key: the hash of a row's key, in SQL.
-        cells: the contents of the cells of frequent keys, BIGINT or INT; None for no cells.
+        cells: the contents of frequent keys' cells, BIGINT or INT; None for no cells.
 
     Returns:
-        Expressions of that hash.
+        The expressions.
     """
     arrays = _arrays(plan, cells)
     tables = _in_sql(arrays, _literals(arrays))
@@ -30,7 +30,7 @@ def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Loo
 
 
 def arrays_of(plan: Plan, *, whole: bool = True) -> dict[str, np.ndarray]:
-    """Return the tables of a plan as arrays; `shift` and `mask` have a single number.
+    """Return the tables of a plan as arrays; `shift` and `mask` hold a single number each.
 
     Args:
         plan: the plan.
@@ -61,14 +61,14 @@ def arrays_of(plan: Plan, *, whole: bool = True) -> dict[str, np.ndarray]:
 
 
 def found_in_sql(plan: Plan, key: str, cells: np.ndarray | None) -> tuple[str, str, str]:
-    """Return the look-up of a plan's tables without a DataFrame: `tail`, `run`, `cells` of `Lookup`.
+    """Return the same look-up without a DataFrame: `tail`, `run` and `cells` of `Lookup`.
 
     All frequent keys have runs here.
 
     Args:
         plan: the plan.
         key: the hash of a row's key, in SQL.
-        cells: as `lookup`.
+        cells: as in `lookup`.
     """
     arrays = _arrays(plan, cells, whole=False)
     tables = _in_sql(arrays, _literals(arrays))
@@ -110,7 +110,7 @@ def _found(own: str, arrays: Mapping[str, str]) -> tuple[str, str]:
 
 
 def written(array: np.ndarray) -> str:
-    """Return the numbers of an array as text for `read_in_sql`."""
+    """Return an array's numbers as text for `read_in_sql`."""
     return ",".join(map(str, array.tolist()))
 
 

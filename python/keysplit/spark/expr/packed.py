@@ -14,7 +14,7 @@ LENGTH_BITS = 20
 
 
 def runs_of(starts: np.ndarray, lengths: np.ndarray, first: np.ndarray | None = None) -> np.ndarray:
-    """Return the start and the number of each frequent key's cells, packed in one number.
+    """Return the start and the number of each frequent key's cells, packed into one number.
 
     Args:
         starts: the position of the first cell.
@@ -27,9 +27,9 @@ def runs_of(starts: np.ndarray, lengths: np.ndarray, first: np.ndarray | None = 
 
 
 def cells_of(tables: Tables) -> np.ndarray:
-    """Return the cells: cut, first and second worker in 32, 16 and 16 bits.
+    """Return the cells: the cut, the first worker and the second worker in 32, 16 and 16 bits.
 
-    A cut of 2**32, which is above every number, is written as 2**32 - 1 with the first worker twice.
+    A cut of 2**32, which exceeds every number, is written as 2**32 - 1 with the first worker twice.
     """
     whole = tables.cuts > LOW
     cuts = np.where(whole, LOW, tables.cuts).astype(np.uint64)
@@ -46,7 +46,7 @@ class Lookup(NamedTuple):
     tail: str
     """The worker of the bucket of a row's key, INT."""
     run: str
-    """The run of a frequent key as `runs_of` returns it with `first`, BIGINT, null for all others; empty if
+    """The run of a frequent key as `runs_of` returns it with `first`, BIGINT, null for other keys; empty if
     no key is frequent."""
     cells: str
     """The array with the runs; empty if no cells were requested."""

@@ -1,8 +1,8 @@
-"""Find columns that distinguish rows and are the same when Spark retries a task, without running a job.
+"""Find columns that distinguish rows and keep their values when Spark retries a task, without running a job.
 
-A plan sends a row of a split key to a worker by a hash of these columns. If one has another value when a task
-is retried, rows are lost or doubled without an error. So a column counts only if what makes it is known to be
-deterministic: the rule is in `analysed`, and for Spark Connect in `relations`.
+A hash of these columns decides which worker gets a row of a split key. If a column's value changes when a
+task is retried, rows are lost or duplicated without an error. So a column counts only if its sources are
+known to be deterministic: the rule is in `analysed`, and for Spark Connect in `relations`.
 """
 
 import math
@@ -24,7 +24,7 @@ from keysplit.spark.names import Places, parts_of
 from keysplit.spark.warn import warn
 
 MOST_COLUMNS = 32
-"""The most columns in the default identity of a row; more would cost more than they distinguish."""
+"""The maximum number of columns in the default identity of a row; more would cost more than they help."""
 
 # Marks the name of a function, as a column may have the same name.
 _CALLED = "()"
@@ -49,9 +49,9 @@ def determinism(df: DataFrame, trusted: frozenset[str], anew: str | None, settin
 
     Args:
         df: the DataFrame.
-        trusted: names of the user's functions that depend only on their arguments.
-        anew: what plans the query again, as a stream does for a retried micro-batch: then clocks and tables
-            may differ. None if only tasks are retried.
+        trusted: names of the user's functions whose results depend only on their arguments.
+        anew: what plans the query again, such as a retried micro-batch of a stream: clocks and tables may
+            then differ. None if only tasks are retried.
         setting: reads settings of the session.
     """
     if is_connect(df):
@@ -69,10 +69,9 @@ class Query:
         df: the DataFrame.
         trust: names of columns and of functions that the user guarantees to be deterministic, as
             `trusted_names` returns them.
-        beside: the other side of a join, which may have the names of `trust` instead of this one.
-        argument: what the DataFrame is called in the call.
-        checked: those names of `trust` that the query must have. Without "()" a name that is not among these
-            is that of a column alone.
+        beside: the other side of a join, where names of `trust` may occur instead of on this side.
+        argument: the name of the DataFrame's argument.
+        checked: those names of `trust` that the query must have. Others without "()" mean only columns.
     """
 
     df: DataFrame
@@ -88,7 +87,7 @@ class Query:
 
     @cached_property
     def columns(self) -> list[str]:
-        """The names of its columns."""
+        """The names of the DataFrame's columns."""
         return list(self.df.columns)
 
     @cached_property
@@ -97,7 +96,7 @@ class Query:
 
     @cached_property
     def _places(self) -> Places:
-        """The places of the columns with each name, as the session compares names."""
+        """The positions of the columns with each name, as the session compares names."""
         return Places(self._folded)
 
     @cached_property
@@ -109,7 +108,7 @@ class Query:
 
     @cached_property
     def determinism(self) -> Determinism:
-        """Whether its rows and columns are the same when a task is retried.
+        """Whether the query's rows and columns stay the same when a task is retried.
 
         Raises:
             ValueError: if `trust` has a name that the query does not have.
@@ -129,7 +128,7 @@ class Query:
 
     @cached_property
     def _repeated(self) -> Determinism:
-        """The same if df is read twice: each attempt at a micro-batch of a stream is planned again."""
+        """The determinism if `df` is read twice: each attempt at a stream's micro-batch is planned again."""
         if not self.df.isStreaming:
             return self.determinism
         return determinism(self.df, self._trusted_functions, "a stream", self.setting)
@@ -142,7 +141,7 @@ class Query:
         )
 
     def _functions_in(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the names of functions: a name that a column has means only the column."""
+        """Return the names that mean functions: if a column has the name, it means only the column."""
         return frozenset(each.removesuffix(_CALLED) for each in names if self.fold(each) not in self._folded)
 
     @property
@@ -153,7 +152,7 @@ class Query:
 
     @cached_property
     def disorder(self) -> str | None:
-        """Why a retried task may have its rows in another order, None if the order is fixed."""
+        """Why a retried task may have its rows in a different order; None if the order is fixed."""
         return disorder(self.df, self.determinism.order is None)
 
     @cached_property
@@ -163,7 +162,7 @@ class Query:
         return self.df.isStreaming or (self.determinism.order is not None and self.disorder is not None)
 
     def reasons(self) -> list[str | None]:
-        """Return for each column why its values may differ when a task is retried, None if they do not."""
+        """Return for each column why its values may differ when a task is retried; None if they do not."""
         return self._reasons(self.determinism)
 
     def _reasons(self, found: Determinism) -> list[str | None]:
@@ -177,7 +176,7 @@ class Query:
         """The columns that distinguish rows if the user names none, in the order of the DataFrame.
 
         Raises:
-            ValueError: if no column is deterministic, or if a retried task may have other rows.
+            ValueError: if no column is deterministic, or if a retried task may have different rows.
         """
         if self.determinism.rows is not None:
             raise ValueError(
@@ -199,9 +198,9 @@ class Query:
         return [self.columns[at] for at in sorted((exact or fit)[:MOST_COLUMNS])]
 
     def _may_distinguish(self, fields: Sequence[T.StructField]) -> list[int]:
-        """Return the places of columns that may distinguish rows, types with the most values first.
+        """Return the positions of columns that may distinguish rows, types with the most values first.
 
-        Types without a hash, collated strings, and empty or duplicate names are left out.
+        Columns are skipped if they have no hash, collated strings, or an empty or duplicate name.
         """
         unfit = {name for name, times in Counter(self._folded).items() if times > 1} | {""}
         found = [
@@ -212,7 +211,7 @@ class Query:
         return sorted(found, key=lambda at: _rank(fields[at].dataType))
 
     def refuse_other_values(self, names: Sequence[str]) -> None:
-        """Raise ValueError if a retried task may have other values in the columns of `row_id`."""
+        """Raise ValueError if values in the columns of `row_id` may differ when a task is retried."""
         for name, why in zip(names, self._whys(names), strict=True):
             if why is not None:
                 raise ValueError(
@@ -221,7 +220,7 @@ class Query:
                 )
 
     def warn_of_keys_by_chance(self, names: Sequence[str]) -> None:
-        """Warn if even Spark knows that a retried task has other values in some key columns."""
+        """Warn if even Spark marks key columns as nondeterministic: a retried task may have other keys."""
         if not is_connect(self.df) and plan_of(self.df).deterministic():
             return
         for name, why in zip(names, self._whys(names), strict=True):
@@ -233,7 +232,7 @@ class Query:
                 )
 
     def keeps(self, row_id: Sequence[str]) -> bool:
-        """Return whether the `row_id` of a plan distinguishes the rows, also when a task is retried."""
+        """Return whether a plan's `row_id` distinguishes the rows, even when a task is retried."""
         # A plan that chose its columns has this many; the user named fewer, for any rows.
         named = len(row_id) < MOST_COLUMNS
         if not all(map(self._is_one, row_id)) or any(self._whys(row_id)):
@@ -241,13 +240,13 @@ class Query:
         return named or self.determinism.rows is None
 
     def _is_one(self, name: str) -> bool:
-        """Return whether a name is that of one column with a type that Spark hashes, or of a field."""
+        """Return whether a name means a field, or one column whose type Spark can hash."""
         places = self._places.of(self.fold(name)) or self._places_of(name)
         fields = schema_of(self.df).fields
         return len(places) == 1 and _is_hashable(fields[places[0]].dataType)
 
     def refuse_unrepeatable(self, names: Sequence[str], why: str) -> None:
-        """Raise ValueError if the rows, or their values in some columns, may differ when df is read twice."""
+        """Raise ValueError if rows, or values in some columns, may differ when `df` is read twice."""
         found, known = self.why_unrepeatable(names), self._repeated
         if found is not None:
             name = self.argument
@@ -264,7 +263,7 @@ class Query:
             )
 
     def why_unrepeatable(self, names: Sequence[str]) -> str | None:
-        """Return why the rows, or values in some columns, may differ if df is read twice, None if not."""
+        """Return why the rows, or values in some columns, may differ if `df` is read twice; None if not."""
         found = self._repeated
         # a retried micro-batch reads the same rows
         again = None if self.df.isStreaming else found.again
@@ -275,9 +274,8 @@ class Query:
 
         Args:
             keys: the columns of the key.
-            weight: the weight of a row, None if it is 1.
-            routed: the routed rows of a batch, without further operations; None for a stream, which has no
-                plan of its batches.
+            weight: the weight of a row; None if every row weighs 1.
+            routed: the routed rows of a batch, without further operations; None for a stream.
         """
         found = self.determinism
         shuffle = None if routed is None else disorder(routed, found.order is None)
@@ -307,12 +305,12 @@ class Query:
         return ", ".join([*found[:-1], f"or {found[-1]}"]) if len(found) > 1 else found[0]
 
     def _whys(self, names: Sequence[str], found: Determinism | None = None) -> list[str | None]:
-        """Return for each of some columns or fields why its values may differ."""
+        """Return for each column or field why its values may differ."""
         reasons = self._reasons(found or self.determinism)
         return [self._why_of(name, [reasons[at] for at in self._places_of(name)]) for name in names]
 
     def _why_of(self, name: str, reasons: Sequence[str | None]) -> str | None:
-        """Return why the values of a name may differ, given the reasons of the columns that it may mean."""
+        """Return why values under a name may differ, given the reasons for the columns it may refer to."""
         if not reasons:
             return "a column that keysplit cannot find"
         if len(reasons) == 1 or not any(reasons):
@@ -325,7 +323,7 @@ class Query:
         return found.rows if found.columns is None else found.columns[0]
 
     def _places_of(self, name: str) -> list[int]:
-        """Return the places of the columns that Spark may read for a name, also of a field."""
+        """Return the positions of the columns a name may refer to, including the name of a field."""
         # The first part is the column of a field, or the alias of the rows by `DataFrame.alias`.
         return [at for part in parts_of(self.fold(name)) for at in self._places.of(part)]
 
@@ -347,7 +345,7 @@ class Query:
 
 
 def of_other_side(query: Query) -> frozenset[str]:
-    """Return the names of `trust` for one side of a join that also apply to the other side: functions."""
+    """Return those names in `trust` for one side of a join that apply to the other side too: functions."""
     columns = query._folded
     names = (each for each in query.trust if each.endswith(_CALLED) or query.fold(each) not in columns)
     return frozenset(names)
@@ -357,7 +355,7 @@ def trusted_names(trust: Any) -> frozenset[str]:
     """Return the names of the columns and functions in `trust`; functions get `()` after their names.
 
     Raises:
-        TypeError: if it has something else, or a function without a name.
+        TypeError: if `trust` has anything else, or a function without a name.
     """
     if isinstance(trust, str) or callable(trust):
         trust = [trust]
@@ -373,7 +371,7 @@ def trusted_names(trust: Any) -> frozenset[str]:
 
 
 def identity_columns(row_id: Any, type_of: Callable[[str, Any], T.DataType]) -> list[str] | None:
-    """Check `row_id` and return its columns, None if it is left out; `type_of` is `Columns.type_of`."""
+    """Check `row_id` and return its columns, None if it is omitted; `type_of` is `Columns.type_of`."""
     if row_id is None:
         return None
     names = [row_id] if isinstance(row_id, str) else row_id
@@ -391,7 +389,7 @@ def identity_columns(row_id: Any, type_of: Callable[[str, Any], T.DataType]) -> 
 
 
 def values_of(types: Iterable[T.DataType]) -> float:
-    """Return how many distinct rows columns of these types allow, with null as a value; infinity if many."""
+    """Return how many distinct rows these column types allow, counting null as a value; infinity if many."""
     return math.prod(_NUMBERS.get(type(each), math.inf) for each in types)
 
 
@@ -408,7 +406,7 @@ def _is_collated(type_: T.DataType) -> bool:
 
 
 def _holds(type_: T.DataType, kinds: tuple[str, ...]) -> bool:
-    """Return whether a type or a nested type is of some classes, which not all versions of Spark have."""
+    """Return whether a type, or one nested in it, is of these classes; not every Spark has each of them."""
     if any(each.__name__ in kinds for each in type(type_).__mro__):
         return True
     if isinstance(type_, T.StructType):

@@ -1,7 +1,7 @@
 """Find the deterministic columns of a classic query by one walk over its analysed plan.
 
-A column counts only if all its sources, operators and functions are listed here. A filter, join or sort by a
-column that does not count makes all rows uncertain. Reasons are noun phrases.
+A column counts only if all its sources, operators and functions are listed here. If a filter, join or sort
+uses a column that does not count, all rows are uncertain. Reasons are noun phrases.
 """
 
 import json
@@ -59,7 +59,7 @@ FUNCTIONS = names_in(
     WeekOfYear WindowSpecDefinition With WithField XxHash64 Year ZeroIfNull ZipWith
     """
 )
-"""Catalyst's expressions that depend on their inputs alone, or on what is the same while a job runs."""
+"""Catalyst's expressions that depend only on their inputs, or on what stays the same while a job runs."""
 
 BY_CHANCE = names_in(
     """
@@ -67,7 +67,7 @@ BY_CHANCE = names_in(
     Shuffle SparkPartitionID Uniform Uuid
     """
 )
-"""Expressions that Catalyst itself knows not to be deterministic: they depend on the place of a row."""
+"""Expressions that Catalyst itself marks as nondeterministic: they depend on a row's position."""
 
 # Window functions with equal results for equal rows.
 _RANKS = names_in("CumeDist DenseRank PercentRank Rank")
@@ -108,7 +108,7 @@ _Nodes = list[dict[str, Any]]
 
 
 def determinism(df: DataFrame, trusted: frozenset[str], anew: str | None) -> Determinism:
-    """Return which rows and columns of a classic DataFrame are deterministic; arguments as `Walk`."""
+    """Return which rows and columns of a classic DataFrame are deterministic; arguments as in `Walk`."""
     plan = plan_of(df)
     try:
         walk = Walk(Sources(df.sparkSession, plan), trusted, anew)
@@ -122,13 +122,13 @@ class _Rows:
     """What is known about the rows that an operator returns."""
 
     output: list[int]
-    """The numbers of its columns, in order."""
+    """The ids of the operator's columns, in order."""
     columns: Mapping[int, str | None]
-    """For each column why its values may differ, None if it counts."""
+    """For each column why its values may differ; None if it counts."""
     rows: str | None = None
-    """Why there may be other rows, whatever their values."""
+    """Why the rows may differ, whatever their values."""
     order: str | None = None
-    """Why they may come in another order."""
+    """Why the rows may come in a different order."""
 
     def any(self) -> str | None:
         """Return why any column of a row may differ."""
@@ -141,7 +141,7 @@ class Walk:
     Args:
         leaves: the leaves of the plan.
         trusted: names of the user's functions that the user guarantees to be deterministic.
-        anew: what plans the query again for each attempt, as a stream does; None if only tasks are retried.
+        anew: what plans the query again for each attempt, such as a stream; None if only tasks are retried.
     """
 
     def __init__(self, leaves: Sources, trusted: frozenset[str], anew: str | None = None) -> None:
@@ -370,7 +370,7 @@ class Walk:
     _RebalancePartitions = _RepartitionByExpression
 
     def _dealt(self, child: _Rows) -> _Rows:
-        """Return rows dealt out in turn, which Spark does in an order of their values."""
+        """Return rows distributed in turn, which Spark does in the order of their values."""
         why = child.any()
         rows = child.rows or (why and f"a repartition without columns of rows with {why}")
         return replace(child, rows=rows, order="a shuffle (repartition)")
@@ -389,12 +389,12 @@ class Walk:
         return _first([self._why(each, seen) for each in expressions])
 
     def _why(self, nodes: _Nodes, seen: _Rows) -> str | None:
-        """Return why the value of an expression may differ when a task is retried, None if it counts."""
+        """Return why an expression's value may differ when a task is retried; None if it counts."""
         # All nodes are visited, to know all functions of the user.
         return _first([self._why_of(nodes, at, seen) for at in range(len(nodes))])
 
     def _why_of(self, nodes: _Nodes, at: int, seen: _Rows) -> str | None:
-        """Return why a node of an expression does not count for any inputs."""
+        """Return why a node of an expression does not count, whatever its inputs."""
         fields = nodes[at]
         name = _kind(fields)
         if name == "AttributeReference":
@@ -431,13 +431,13 @@ class Walk:
 
 
 def unreadable(functions: Iterable[str] = ()) -> Determinism:
-    """Return the result for an unreadable plan with these functions of the user."""
+    """Return the result for an unreadable plan with these user functions."""
     why = "a query plan that keysplit cannot read"
     return Determinism(why, None, why, frozenset(functions))
 
 
 def _kind(fields: Mapping[str, Any]) -> str:
-    """Return the class of an expression of Spark's own; "" for others."""
+    """Return the class of an expression of Spark's own; "" for any other."""
     kind: str = fields["class"]
     name = kind.rpartition(".")[2]
     return name if kind.startswith(PACKAGE) or kind == _SQL_FUNCTION else ""
@@ -472,7 +472,7 @@ def _text(nodes: _Nodes) -> str:
 
 
 def _is_of_blocks(attribute: Mapping[str, Any]) -> bool:
-    """Return whether a column may be a row's position in its file, as Spark does not mark hidden columns."""
+    """Return whether a column may be a row's position in its file: Spark does not mark hidden columns."""
     return attribute.get("name") == "_metadata" or "file_block_" in json.dumps(attribute.get("dataType"))
 
 

@@ -16,15 +16,15 @@ class Determinism:
     """What is known about a query whose tasks may be retried. Reasons are noun phrases."""
 
     rows: str | None
-    """Why there may be other rows; None if they differ at most in columns that do not count."""
+    """Why the rows may differ; None if they differ at most in columns that do not count."""
     columns: Sequence[str | None] | None
-    """For each column why its values may differ, None if they do not; None if nothing is known."""
+    """For each column why its values may differ, or None if they do not; just None if nothing is known."""
     order: str | None
-    """Why the rows may come in another order, as far as the query says before Spark has planned it."""
+    """Why the rows may come in a different order, as far as is known before Spark has planned the query."""
     functions: frozenset[str]
-    """The names of the functions of the user in the query."""
+    """The names of the user's functions in the query."""
     again: str | None = None
-    """Why another query that reads the same may see other rows; None if it does not."""
+    """Why a second query that reads the same sources may see different rows; None if it does not."""
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -37,22 +37,22 @@ class Node:
     """An operator of a query plan, or an expression in one."""
 
     kind: str
-    """Its class, with the package."""
+    """The node's class, with the package."""
     fields: Mapping[str, Any]
-    """What it was made from, as JSON."""
+    """The JSON from which the node was made."""
     children: "tuple[Node, ...]"
 
     @property
     def name(self) -> str:
-        """Its class, without the package."""
+        """The node's class, without the package."""
         return self.kind.rpartition(".")[2]
 
 
 def tree_of(nodes: list[dict[str, Any]]) -> Node:
-    """Make a tree from Spark's list of its nodes, in which a node comes before its children.
+    """Make a tree from Spark's list of its nodes, where each node comes before its children.
 
     Raises:
-        LookupError: if it is not such a list.
+        LookupError: if the list does not describe a tree.
     """
     waiting: list[Node] = []
     for each in reversed(nodes):

@@ -1,4 +1,4 @@
-"""The order of rows by Spark's physical plan, from a list of operators known to keep it."""
+"""Whether Spark's physical plan fixes the order of rows, from a list of operators known to keep the order."""
 
 import re
 from dataclasses import dataclass, field
@@ -43,13 +43,13 @@ _IN_TEXT = frozenset(
 
 
 def disorder(df: DataFrame, deterministic: bool) -> str | None:
-    """Return why a retried task may have its rows in another order, None if the order is fixed.
+    """Return why a retried task may have its rows in a different order; None if the order is fixed.
 
     Spark's physical plan decides: a broadcast is not a shuffle.
 
     Args:
         df: the rows, which are the same in each attempt.
-        deterministic: whether their values are also the same. Then a sort by all columns restores the order,
+        deterministic: whether row values are the same, too. If so, a sort by all columns restores the order,
             but not on Spark Connect.
     """
     if df.isStreaming:  # the plan of a micro-batch is made when the stream runs
@@ -62,7 +62,7 @@ def disorder(df: DataFrame, deterministic: bool) -> str | None:
 
 
 def disorder_in(text: str) -> str | None:
-    """Return why rows may come in another order, from the server's explanation of a plan."""
+    """Return why rows may arrive in a different order, judging by the server's explain output."""
     for name in _OPERATOR.findall(text):
         if name not in _KEEPING and name not in _IN_TEXT:
             return f"the operator {name}"
@@ -74,13 +74,13 @@ class _Walk:
     """Walks through a physical plan of the JVM."""
 
     deterministic: bool
-    """Whether a sort by all columns gives rows their order back."""
+    """Whether a sort by all columns restores the order of rows."""
     unknown: str | None = None
-    """An operator that is not known to keep the order of rows."""
+    """An operator not known to keep the order of rows."""
     seen: set[int] = field(default_factory=set)
 
     def plan(self, node: Any) -> str | None:
-        """Return a description of a shuffle that affects the order at the top, None if there is none."""
+        """Return a description of a shuffle that affects the order of the result; None if there is none."""
         kind = kind_of(node).removesuffix("Exec")
         if _is_a(node, "sql.execution.exchange.ShuffleExchangeLike"):
             return f"a shuffle ({node.outputPartitioning().toString()})"
@@ -129,7 +129,7 @@ def _is_a(node: Any, name: str) -> bool:
 
 
 def _is_total(sort: Any) -> bool:
-    """Return whether a sort is total: by all columns, with types in which equal values are identical."""
+    """Return whether a sort is by all columns, with types for which equal values are identical."""
     by = {
         order.child().exprId().toString()
         for order in items(sort.sortOrder())

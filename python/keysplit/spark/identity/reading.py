@@ -27,7 +27,7 @@ def left_out(options: Mapping[str, str], setting: Setting) -> str | None:
 
 
 def lost(options: Mapping[str, str]) -> str | None:
-    """Return why a reader may skip deleted Kafka records; arguments as `left_out`."""
+    """Return why a reader may skip deleted Kafka records; arguments as in `left_out`."""
     if options.get("failondataloss", "true").lower() == "false":
         return "a topic read with failOnDataLoss=false, which leaves out what is gone when a task is retried"
     return None
@@ -39,8 +39,8 @@ def malformed(
     """Return why a query that reads other columns of a text file may see other rows.
 
     Args:
-        options: as `left_out`.
-        setting: as `left_out`.
+        options: as in `left_out`.
+        setting: as in `left_out`.
         has_column: returns whether there is a column with a name, given in lower case; None if unknown.
     """
     if options.get("mode", "").upper() == "DROPMALFORMED":

@@ -1,8 +1,9 @@
 """Find the deterministic columns of a query on Spark Connect from the client's relations.
 
-Columns of a source count, and so do results of known functions of them. The client identifies columns by
-name, so a column counts only if its relation lists the name. A filter, sort or join by a column that does not
-count makes all rows uncertain. Results of relations and functions that are not listed here do not count.
+Columns of a source count, and so do the results of known functions applied to them. The client identifies
+columns by name, so a column counts only if its relation lists the name. If a filter, sort or join uses a
+column that does not count, all rows are uncertain. Results of relations and functions that are not listed
+here do not count.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -65,13 +66,13 @@ class _Rows:
     """What is known about the rows of a relation."""
 
     columns: Mapping[str, str | None] = field(default_factory=dict)
-    """Why values of the columns that are listed may differ, by name; None if they count."""
+    """Why the values of each listed column may differ, by name; None if the column counts."""
     rows: str | None = None
     order: str | None = None
     more: bool = False
     """Whether there are columns that are not listed."""
     twice: frozenset[str] = frozenset()
-    """Names that two columns have."""
+    """Names shared by two columns."""
 
     def any(self) -> str | None:
         """Return why values of any column may differ."""
@@ -79,7 +80,7 @@ class _Rows:
 
 
 def determinism(df: DataFrame, trusted: frozenset[str], anew: str | None, setting: Setting) -> Determinism:
-    """Return which rows and columns of a Spark Connect DataFrame are deterministic; arguments as `Walk`."""
+    """Return which rows and columns of a Connect DataFrame are deterministic; arguments as in `Walk`."""
     walk = Walk(trusted, anew, setting, partial(schema_of_relation, df.sparkSession))
     return walk.of(relation_of(df), df.columns)
 
@@ -89,7 +90,7 @@ class Walk:
 
     Args:
         trusted: names of the user's functions that the user guarantees to be deterministic.
-        anew: what plans the query again for each attempt, as a stream does; None if only tasks are retried.
+        anew: what plans the query again for each attempt, such as a stream; None if only tasks are retried.
         setting: reads settings of the session.
         schema: requests the schema of a relation from the server.
     """
@@ -181,7 +182,7 @@ class Walk:
         return replace(child, columns=made.columns, twice=made.twice, more=more, rows=rows)
 
     def _star(self, expression: Any, child: _Rows) -> _Rows | None:
-        """Return the columns of a star, None if the client cannot resolve it."""
+        """Return the columns of a star; None if the client cannot resolve the star."""
         if expression.WhichOneof("expr_type") != "unresolved_star":
             return None
         star = expression.unresolved_star
@@ -299,7 +300,7 @@ class Walk:
         return replace(child, order="a shuffle (repartition)", rows=child.rows or why)
 
     def _name(self, expression: Any) -> str | None:
-        """Return the name of an expression's column, None if the server chooses it."""
+        """Return the name of an expression's column; None if the server chooses the name."""
         kind = expression.WhichOneof("expr_type")
         if kind == "alias" and len(expression.alias.name) == 1:
             return self._fold(expression.alias.name[0])
@@ -323,7 +324,7 @@ class Walk:
         return _worst(why, _NOT_FOUND if of is None else of.columns.get(parts[0], _NOT_FOUND))
 
     def _value(self, expression: Any, child: _Rows) -> str | None:
-        """Return why the value of an expression may differ when a task is retried, None if it counts."""
+        """Return why an expression's value may differ when a task is retried; None if it counts."""
         kind = expression.WhichOneof("expr_type")
         body: Any = getattr(expression, kind) if kind else None
         if kind == "literal":
@@ -353,7 +354,7 @@ class Walk:
         return self._all(body.arguments, child)
 
     def _function(self, body: Any) -> str | None:
-        """Return why the results of a user's function may differ, None if it is trusted."""
+        """Return why the results of a user's function may differ; None if the function is trusted."""
         name = body.function_name
         self._functions.add(name)
         if name in self._trusted:
@@ -365,7 +366,7 @@ class Walk:
         return _first([self._value(each, child) for each in expressions])
 
     def _rows_of(self, expression: Any, child: _Rows) -> str | None:
-        """Return why a projection of an expression, which may return several rows, may have other rows."""
+        """Return why projecting an expression, which may return several rows, may give different rows."""
         why = self._value(expression, child)
         kind = expression.WhichOneof("expr_type")
         if why is None or kind in ("unresolved_attribute", "unresolved_star"):
@@ -394,7 +395,7 @@ def _listing(listed: Iterable[tuple[str, str | None]]) -> _Rows:
 
 
 def _with_alias(seen: _Rows, name: str, why: str | None) -> _Rows:
-    """Return the rows that expressions see after others of the same operator have defined a column."""
+    """Return the rows as seen by expressions that follow the definition of a column in the same operator."""
     if why is None or name not in seen.columns:
         return seen
     return replace(seen, columns={**seen.columns, name: why})
@@ -409,7 +410,7 @@ def _first(reasons: Iterable[str | None]) -> str | None:
 
 
 def _dealt(child: _Rows) -> _Rows:
-    """Return rows dealt out to partitions in turn, which Spark does in an order of their values."""
+    """Return rows distributed to partitions in turn, which Spark does in the order of their values."""
     why = child.any()
     rows = child.rows or (why and f"a repartition without columns of rows with {why}")
     return replace(child, order="a shuffle (repartition)", rows=rows)

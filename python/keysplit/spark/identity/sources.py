@@ -81,7 +81,7 @@ class Sources:
         self._relations: dict[int, _Relation] = {}
 
     def of(self, node: Node, output: list[int]) -> str | None:
-        """Return why rows of a leaf, or their order, may differ when it is read again."""
+        """Return why rows of a leaf, or their order, may differ when the leaf is read again."""
         if node.kind in _WITHOUT_A_CALL:
             return None
         leaf = self._leaf(node, output)
@@ -90,7 +90,7 @@ class Sources:
         return self._of(node, leaf) or self._left_out(node, leaf)
 
     def again(self, node: Node, output: list[int]) -> str | None:
-        """Return why another query that reads a leaf may see other rows; None if its rows are fixed."""
+        """Return why a second query that reads a leaf may see different rows; None if the rows are fixed."""
         leaf = None if node.kind in _WITHOUT_A_CALL else self._leaf(node, output)
         found = None if leaf is None else self._options(node, leaf)
         if leaf is None or found is None:
@@ -107,12 +107,13 @@ class Sources:
         return reading.malformed(options, self._setting, lambda name: name in columns)
 
     def behind(self, node: Node, output: list[int]) -> "tuple[str, Sources] | None":
-        """Return the plan, as JSON, of the micro-batch that a leaf's rows are from, and its leaves.
+        """Return the JSON plan of the micro-batch that a leaf's rows come from, and the leaves of that plan.
 
         `foreachBatch` gets the rows of its micro-batch as an RDD of the query's plan.
 
         Returns:
-            None if the leaf has other rows, or if the plan has subqueries, which Spark may turn into joins.
+            None if the leaf's rows come from elsewhere, or the plan has subqueries: Spark may turn them into
+            joins.
         """
         leaf = self._leaf(node, output) if node.kind == _RDD else None
         batch = None if leaf is None else self._micro_batch
@@ -125,7 +126,7 @@ class Sources:
             return None
 
     def is_checkpoint(self, node: Node, output: list[int]) -> bool:
-        """Return whether a leaf has the rows of a checkpoint."""
+        """Return whether a leaf reads the rows of a checkpoint."""
         leaf = self._leaf(node, output) if node.kind == _RDD else None
         return leaf is not None and bool(leaf.rdd().isCheckpointed())
 
@@ -138,7 +139,7 @@ class Sources:
             return False
 
     def _left_out(self, node: Node, leaf: Any) -> str | None:
-        """Return why a leaf may skip files in one attempt and read them in another."""
+        """Return why a leaf may skip files in one attempt and read them in a later one."""
         found = self._options(node, leaf)
         if found is None:
             return None
@@ -183,9 +184,9 @@ class Sources:
         return str(kind).lower(), {key.lower(): value for key, value in pairs}
 
     def _is_listed_once(self, node: Node, leaf: Any) -> bool:
-        """Return whether the files of a leaf were listed when it was made, or it has none.
+        """Return whether a leaf's files were listed when the leaf was made, or it has no files.
 
-        Spark lists the partitions of catalog tables, and files of Hive, when a query reaches them.
+        Spark lists the partitions of catalog tables, and Hive's files, only when a query reads them.
         """
         if node.name == "LogicalRelation" and self._relation(leaf).kind == _FILES:
             return kind_of(self._relation(leaf).value.location()) in _LISTED
@@ -193,7 +194,7 @@ class Sources:
 
     @cached_property
     def _micro_batch(self) -> Any:
-        """The execution of this thread's micro-batch, None if there is none."""
+        """The execution of this thread's micro-batch; None if there is none."""
         query, number = map(self._spark.sparkContext.getLocalProperty, (QUERY, BATCH))
         if query is None or number is None:
             return None
@@ -209,7 +210,7 @@ class Sources:
 
     @cached_property
     def _leaves(self) -> dict[tuple[str, int], Any]:
-        """The JVM's leaves, by class and number of their first column; None if these are ambiguous."""
+        """The JVM's leaves, by class and id of the first column; None if that is ambiguous."""
         found: dict[tuple[str, int], Any] = {}
         plans = [self._plan, *items(self._plan.subqueriesAll())]
         for leaf in (leaf for plan in plans for leaf in items(plan.collectLeaves())):
@@ -244,7 +245,7 @@ class Sources:
         return f"the source {node.name}, which keysplit does not know"
 
     def _is_known_rdd(self, rdd: Any, schema: str) -> bool:
-        """Return whether it is a checkpoint, or a list or table that the driver has sent."""
+        """Return whether an RDD is a checkpoint, or a list or table that the driver has sent."""
         if rdd.isCheckpointed():
             return True
         chain = _chain(rdd)
@@ -253,7 +254,7 @@ class Sources:
         return _is_like(chain, _FROM_LIST) and self._only_converts(chain[3], schema)
 
     def _only_converts(self, rdd: Any, schema: str) -> bool:
-        """Return whether the function of an RDD is PySpark's own, which converts Python objects to rows."""
+        """Return whether an RDD's function is PySpark's own that converts Python objects to rows."""
         context = self._spark.sparkContext
         found = _operations(_command(rdd))
         pickled = context.parallelize([], 1)._pickled()._jrdd.rdd()
@@ -266,7 +267,7 @@ class Sources:
 
 
 def _are_fixed(offsets: str) -> bool:
-    """Return whether Kafka offsets are numbers, not "earliest" or "latest", also written as -2 and -1."""
+    """Return whether Kafka offsets are numbers, not "earliest" or "latest", alias -2 and -1."""
     try:
         found = json.loads(offsets)
         return bool(found) and all(
@@ -278,7 +279,7 @@ def _are_fixed(offsets: str) -> bool:
 
 
 class _Relation:
-    """The relation of a leaf in Spark's first API for sources."""
+    """The relation of a leaf in version 1 of Spark's API for sources."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -287,18 +288,18 @@ class _Relation:
 
     @cached_property
     def is_of_files(self) -> bool:
-        """Whether it reads files; Delta has its own class, derived from Spark's."""
+        """Whether the relation reads files; Delta has its own class, derived from Spark's."""
         derived = self.kind.startswith(_SQL + "delta.")
         return (str(self._class.getSuperclass().getName()) if derived else self.kind) == _FILES
 
     @property
     def is_topic(self) -> bool:
-        """Whether it is a Kafka topic; a task may read its first and last offsets again."""
+        """Whether the relation is a Kafka topic; a task may look up its first and last offsets again."""
         return self.kind == _SQL + "kafka010.KafkaRelation"
 
     @cached_property
     def format(self) -> str:
-        """The class of the format of its files."""
+        """The class of the files' format."""
         return str(self.value.fileFormat().getClass().getName())
 
 
@@ -328,7 +329,7 @@ def _field(value: Any, name: str) -> Any:
 
 
 def _chain(rdd: Any) -> list[Any]:
-    """Return an RDD and its parents, as long as there is only one each."""
+    """Return an RDD and its ancestors, as long as each has a single parent."""
     chain = [rdd]
     while len(chain) < len(_FROM_LIST):
         dependencies = chain[-1].dependencies()
@@ -347,7 +348,7 @@ def _is_like(chain: list[Any], pattern: tuple[tuple[str, str], ...]) -> bool:
 
 
 def _differ_in_a_number(found: list[tuple[str, Any]], own: list[tuple[str, Any]]) -> bool:
-    """Return whether pickles differ at most in one number, the rows per pickled batch."""
+    """Return whether two pickles differ at most in one number: the rows per pickled batch."""
     if len(found) != len(own):
         return False
     differ = [(mine, theirs) for mine, theirs in zip(found, own, strict=True) if mine != theirs]

@@ -59,7 +59,7 @@ How = Literal[
 
 
 def kind_of(how: Any) -> str:
-    """Return the kind of a join, inner, left, right, full, semi or anti, or raise an error."""
+    """Return the kind of a join (inner, left, right, full, semi or anti), or raise an error."""
     if not isinstance(how, str):
         raise TypeError(f"how must be a string, got {type_name(how)}")
     kind = _KINDS.get(how.lower().replace("_", ""))
@@ -91,7 +91,7 @@ def condition_of(condition: Any) -> Column | None:
 
 
 def refuse_condition(kind: str, hot: str) -> None:
-    """Raise ValueError for a condition in joins that keep rows of the side that is not split."""
+    """Raise ValueError for a condition in a join that keeps unmatched rows of the side that is not split."""
     if kind == "full":
         raise ValueError(
             "how must be inner, left, right, semi or anti with a condition, got 'full': use Spark's own join"
@@ -117,7 +117,7 @@ def key_types_of(names: Sequence[str], columns: dict[str, Columns]) -> dict[str,
 
 
 def _refuse_padded(mine: StructField, theirs: StructField, columns: Columns) -> None:
-    """Raise TypeError if Spark pads strings to compare them: then equal strings may have different hashes."""
+    """Raise TypeError if Spark pads strings to compare them: equal ones may then have different hashes."""
     raw = [field.metadata.get(_RAW_TYPE) or field.dataType.simpleString() for field in (mine, theirs)]
     if not all(map(_CHAR.search, raw)):
         return

@@ -1,7 +1,7 @@
-"""A join by broadcast for hot keys, and by Spark's own join for all others.
+"""A broadcast join for hot keys, and Spark's own join for all other keys.
 
 Whether a key is hot depends only on the key, on both sides. So a join of any kind is the union of a join of
-the hot rows and a join of all others. The identity of rows does not matter.
+the rows with hot keys and a join of all other rows. The identity of rows does not matter.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from keysplit.spark.join.sides import Sides
 
 
 def by_broadcast(sides: Sides, keys: Sequence[FrequentKey]) -> DataFrame:
-    """Join some keys by broadcasting the other side's rows of them, and all others by Spark's own join."""
+    """Join some keys by broadcasting the other side's rows, and all other keys by Spark's own join."""
     rows, others = sides.of(keys, sides.request.df), sides.others_of(keys)
     hot, few = rows.first, others.first
     if not sides.keeps_others:

@@ -1,4 +1,4 @@
-"""The choice of a join's way."""
+"""Choose the way of a join."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ _MOST_PAIRS = 8
 
 
 def joined(sides: Sides, plain: DataFrame, way: str | None) -> tuple[DataFrame, Way]:
-    """Compute a join in the requested way, or in the one that suits the plan and the other side.
+    """Compute a join in the requested way, or in the way that suits the plan and the other side.
 
     Args:
         sides: the join; its plan may be for no rows.
@@ -88,7 +88,7 @@ def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tupl
 
 
 def _against_broadcast(sides: Sides, keys: Sequence[FrequentKey], limit: int) -> str | None:
-    """Return why hot keys cannot be joined by broadcast, as far as known without counting."""
+    """Return why hot keys cannot be joined by broadcast, as far as is known without counting."""
     if not sides.joining.keeps_columns:
         return "columns of a side could not be selected from a union on Spark Connect"
     if limit < 0:
@@ -117,7 +117,7 @@ def _placed(sides: Sides, why: str) -> Way:
 
 
 def _size_of_others(sides: Sides, keys: Sequence[FrequentKey]) -> tuple[int, float]:
-    """Count the other side's rows that have one of some keys, and their bytes."""
+    """Count the other side's rows with one of these keys, and their bytes."""
     rows = _numbered(sides.others_of(keys).first)
     (found,) = rows.agg(F.count("*").alias("rows"), F.sum(row_bytes(rows)).alias("bytes")).collect()
     return found.rows, found.bytes or 0.0
@@ -140,7 +140,7 @@ def _numbered(df: DataFrame) -> DataFrame:
 def _pairs_per_row(
     sides: Sides, keys: Sequence[FrequentKey], counted: Mapping[int, tuple[int, float]]
 ) -> float:
-    """Return the rows that a join produces for hot keys, per row of the side that is split."""
+    """Return how many rows a join produces for hot keys, per row of the side that is split."""
     pairs = sum(each.count * counted.get(each.hash, (0, 0))[0] for each in keys)
     return pairs / sides.plan.total if sides.plan.total else 0.0
 
@@ -148,7 +148,7 @@ def _pairs_per_row(
 def _few(
     keys: Sequence[FrequentKey], counted: Mapping[int, tuple[int, float]], limit: int
 ) -> tuple[list[FrequentKey], int, float]:
-    """Choose keys, the largest gain per byte first, while the other side's rows fit the limit."""
+    """Choose keys, those with the largest gain per byte first, while the other side's rows fit the limit."""
     few, rows, size = [], 0, 0.0
     for each in sorted(keys, key=lambda each: -each.count / (1 + counted.get(each.hash, (0, 0))[1])):
         more, bytes_ = (0, 0.0) if None in each.key else counted.get(each.hash, (0, 0.0))

@@ -1,9 +1,9 @@
 """Replace the rows of a join, but keep the columns of Spark's own join.
 
 Users select `left["k"]` and `right["k"]` from a join. In a classic session such a column is an attribute with
-a number, and some attributes of a join on names are hidden in the projection on top of it. So that projection
-is kept, and only the join below it is replaced. A Spark Connect client has no plan to change: there the rows
-are joined on names again, which keeps these columns unless there is a union.
+an id, and some attributes of a join on names are hidden in the projection on top of the join. So the
+projection is kept, and only the join under it is replaced. A Spark Connect client has no plan to change:
+there the rows are joined on names again, which keeps these columns unless there is a union.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from keysplit.spark.names import in_sql, quoted
 def joining_of(
     plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str], where: Column | None = None
 ) -> "Joining":
-    """Take apart `plain`, which is `left.join(right, on, how)`; `where` is an additional condition."""
+    """Take `plain`, which is `left.join(right, on, how)`, apart; `where` is an additional condition."""
     plan = None if is_connect(plain) else plan_of(plain)
     if plan is not None and kind_of(plan) == "Project" and kind_of(plan.child()) == "Join":
         return _InPlan(plain, where)
@@ -29,7 +29,7 @@ def joining_of(
 
 
 class Joining:
-    """A join on names with rows to replace; this class joins them on names again.
+    """A join on names whose rows are replaced; this class joins the new rows on names again.
 
     Attributes:
         left: a side. In a join of a DataFrame with itself, the sides have no columns in common.
@@ -61,7 +61,7 @@ class Joining:
         return joined.select(*columns)
 
     def with_keys_of_right(self, rows: DataFrame, types: Sequence[DataType]) -> DataFrame:
-        """Return rows of an inner join with the keys of a right join, in these types."""
+        """Return rows of an inner join with the keys as in a right join, in these types."""
         keys = zip(self._on, types, strict=True)
         return rows.withColumns({name: F.col(quoted(name)).cast(type_) for name, type_ in keys})
 
@@ -70,7 +70,7 @@ class Joining:
         return rows.drop(*drop)
 
     def again(self, side: DataFrame) -> DataFrame:
-        """Return a side for a second read: columns that users select belong to the first one."""
+        """Return a side for a second read: the columns that users select belong to the first read."""
         return side
 
 
@@ -113,6 +113,6 @@ class _InPlan(Joining):
 
 
 def _column_of(side: DataFrame, key: str) -> str:
-    """Return the column of a key in SQL, under its own name, as the case of letters may differ."""
+    """Return a key's column in SQL under its own name, because upper and lower case may differ."""
     columns = side.columns
     return in_sql(key if key in columns else next(each for each in columns if each.lower() == key.lower()))

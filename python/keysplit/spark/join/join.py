@@ -49,42 +49,42 @@ def join(
     The side with the hot keys is split, by a plan of its keys. `explain` says which way was taken:
 
     - "broadcast": rows of hot keys are not shuffled, and the other side's rows of these keys are broadcast.
-        All others are joined by Spark, and the result is the union of both. This way is taken if the
-        broadcast rows fit `spark.sql.autoBroadcastJoinThreshold`, which one job counts, and if both sides are
-        plain scans with deterministic keys: they are read twice. On Spark Connect a union hides the side of
-        its columns, so it is taken there only on request.
+        Spark joins all other rows, and the result is the union of both. This way is taken if the broadcast
+        rows fit `spark.sql.autoBroadcastJoinThreshold`, which one job counts, and if both sides, which are
+        read twice, are plain scans with deterministic keys. On Spark Connect a union hides which side a
+        column is from, so there this way is taken only on request.
     - "place": the plan says which worker a row goes to. A row of the other side goes to all workers of its
-        key: to one for a rare key, to several for a hot one. Then Spark joins on the key and the worker. From
-        Spark 4.1 on both sides are placed by worker, and the join itself needs no shuffle. In older versions
-        it shuffles by key and worker, which spreads hot keys as widely, but two workers may share a task.
-    - "plain": Spark's own join, if it broadcasts a side or if splitting does not help. On up to two task
-        slots also if the side to split is small, up to 24 MiB by Spark's estimate; then no plan is made.
+        key: one for a rare key, several for a hot key. Then Spark joins on the key and the worker. From Spark
+        4.1 on both sides are placed by worker, and the join itself needs no shuffle. Older versions shuffle
+        by key and worker, which spreads hot keys as widely, but two workers may share a task.
+    - "plain": Spark's own join, if it broadcasts a side or if splitting does not help. With at most two task
+        slots, also if the side to split is small (up to 24 MiB by Spark's estimate): then no plan is made.
 
     Args:
         left: a batch DataFrame, classic or of Spark Connect.
-        right: another one, or the same.
-        on: a column, or a list of columns, that both sides have with the same types; whole numbers may differ
-            in their width. Names are taken literally, dots and backticks included, as Spark does here.
+        right: another DataFrame, or the same one.
+        on: a column, or a list of columns, that both sides have with the same types; integers may differ in
+            width. Names are taken literally, dots and backticks included, as Spark does here.
         how: inner, left, right, full, semi or anti, in any of Spark's spellings.
         condition: a condition on two rows in addition to equal keys: a column such as `left["x"] <
             right["y"]` or `F.col("x") < F.col("y")`, or SQL text. It is part of the join: a left join keeps
-            the rows for which it never holds. Full joins take no condition. Left and right joins with one
-            must split the side in their name.
-        split: the side to split, "left" or "right"; if left out, "right" for a right join and "left" for all
-            others. Semi and anti joins can split only the left one.
+            the rows for which it never holds. Full joins take no condition. With a condition, left and right
+            joins must split the side in their name.
+        split: the side to split, "left" or "right"; if omitted, "right" for a right join and "left" for all
+            other joins. Semi and anti joins can split only the left one.
         plan: a plan of the keys of the side that is split, which `kss.plan` made or loaded.
         workers: instead of a plan, the number of workers, 1..=65536. keysplit then makes a plan from a sample
             of the rows, with the defaults of `kss.plan`, if that can pay off.
-        way: "plain", "place" or "broadcast", see above; if left out, keysplit chooses the cheapest.
+        way: "plain", "place" or "broadcast", see above; if omitted, keysplit chooses the cheapest.
 
     Returns:
         The rows that `left.join(right, on, how)` has.
 
     Raises:
-        TypeError: as `route`; if `on` is a Column expression, or its types differ between the sides; if
-            `condition` is neither a column nor a text.
-        ValueError: as `route`; if `how`, `split` or `way` has another value, if a side is streaming;
-            if `way` is "broadcast" and rows or keys of a side may differ when it is read twice.
+        TypeError: as in `route`; if `on` is a Column expression, or its types differ between the sides; if
+            `condition` is neither a column nor a string.
+        ValueError: as in `route`; if `how`, `split` or `way` has another value, if a side is streaming; if
+            `way` is "broadcast" and rows or keys of a side may differ when it is read twice.
 
     Source:
         "Practical Skew Handling in Parallel Joins" (DeWitt, Naughton, Schneider, Seshadri, VLDB 1992): the
@@ -93,9 +93,9 @@ def join(
         "broadcast".
 
     Deviations:
-        DeWitt et al. split ranges of sorted keys by a sample. Here a plan splits keys by shares of their
-        rows. Xu et al. do not move the rows of skewed keys on either side; here this holds only for the side
-        that is split.
+        DeWitt et al. split ranges of sorted keys, found by a sample. Here a plan splits keys by shares of
+        their rows. Xu et al. do not move the rows of skewed keys on either side; here this holds only for the
+        side that is split.
 
     Example:
         >>> sales = kss.join(orders, customers, "customer", "left", workers=8)  # doctest: +SKIP

@@ -14,7 +14,7 @@ from keysplit.spark.request import Request
 from keysplit.spark.route import routed
 
 Copied = Callable[[DataFrame, str], DataFrame]
-"""Replaces the hash of a key, in the column with this name, by all workers of the key."""
+"""Replaces a key's hash, in the column with this name, with all workers of the key."""
 
 
 def by_worker(
@@ -24,8 +24,8 @@ def by_worker(
 
     Args:
         sides: the join.
-        placing: routes the rows of the split side and copies those of the other side; by the request's plan
-            if left out.
+        placing: routes the rows of the split side, and copies the other side's rows; uses the request's plan
+            if omitted.
     """
     request, kind = sides.request, sides.kind
     worker, names = request.worker_column, request.keys

@@ -1,4 +1,4 @@
-"""The sides of a join: one that a plan splits, and the other one."""
+"""The sides of a join: the side that a plan splits, and the other side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Sides:
 
     @property
     def keeps_others(self) -> bool:
-        """Whether rows of the side that is not split are returned even without a match."""
+        """Whether unmatched rows of the side that is not split are returned."""
         return self.kind in (self.other, "full")
 
     @property
@@ -77,7 +77,7 @@ class Sides:
         return key_hash(self.request.keys, self.types, self.request.params.seed)
 
     def of(self, keys: Sequence[FrequentKey], rows: DataFrame) -> "Halves":
-        """Divide the rows of the side that is split: those of some keys, and all others.
+        """Divide the rows of the side that is split: rows with some keys, and all other rows.
 
         Rows with a null key match nothing, so they may be in either part.
         """
@@ -85,7 +85,7 @@ class Sides:
         return self._cut(keys, rows, self.request.key_types, nulls)
 
     def others_of(self, keys: Sequence[FrequentKey]) -> "Halves":
-        """Divide the rows of the other side: those of some keys, and all others."""
+        """Divide the rows of the other side: rows with some keys, and all other rows."""
         return self._cut(keys, self.others, self.types, None)
 
     def _cut(
@@ -107,7 +107,7 @@ class Sides:
         return self.joining.join(left, right, kind, also)
 
     def met(self, others: DataFrame, rows: DataFrame, kind: str, found: str) -> DataFrame:
-        """Join rows of the other side with the few distinct keys of some rows of the split side.
+        """Join rows of the other side with the few distinct keys in these rows of the split side.
 
         Args:
             others: the rows of the other side.
@@ -125,7 +125,7 @@ class Sides:
         return others.join(F.broadcast(keys.withColumn(found, F.lit(True))), same, kind)
 
     def _distinct(self, keys: DataFrame) -> DataFrame:
-        """Return a few distinct keys."""
+        """Return the distinct keys, of which there are few."""
         if key_hash_in_sql(self.request.keys, self.request.key_types, 0) is None:
             return keys.distinct()  # Spark cannot collect a set of collated strings
         # `distinct` alone would run a task per shuffle partition. Over a set in one task it needs no shuffle,
@@ -140,10 +140,10 @@ class Sides:
 
 @dataclass(frozen=True)
 class Halves:
-    """Rows divided in two parts.
+    """Rows divided into two parts.
 
     Attributes:
-        rows: all of them.
+        rows: the rows of both parts.
         chosen: whether a row is in the first part, in SQL; never null.
         added: the extra columns of `rows`.
     """
@@ -154,12 +154,12 @@ class Halves:
 
     @property
     def first(self) -> DataFrame:
-        """The rows of the keys."""
+        """The rows with the chosen keys."""
         return self._without_added(self.rows.filter(self.chosen))
 
     @property
     def second(self) -> DataFrame:
-        """All others."""
+        """All other rows."""
         return self._without_added(self.rows.filter(f"NOT ({self.chosen})"))
 
     def _without_added(self, rows: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The papers' routers inside Spark: each task routes its rows in their order, in Rust over Arrow batches."""
+"""The papers' routers inside Spark: each task routes its rows in order, in Rust over Arrow batches."""
 
 import os
 from collections.abc import Sequence
@@ -43,32 +43,32 @@ def route(
 ) -> DataFrame:
     """Add a column with the worker of each row, chosen by a router of the papers.
 
-    Each task is a source: it routes its rows in their order with a router of its own. That is exact only if a
-    retried task has the same rows in the same order. Unless this is known, an error is raised before any job.
-    Executors need keysplit.
+    Each task is a source: its own router routes its rows in order. The result is exact only if a retried task
+    has the same rows in the same order. Unless this is certain, an error is raised before any job. Executors
+    need keysplit.
 
     Args:
         df: a DataFrame of a classic session, batch or streaming.
-        key: a column name, or a list of them; keys are equal where `groupBy` says so, and null is a key.
-        grouping: any grouping of `keysplit.GROUPINGS` with its workers, such as `ks.DChoices(workers=8)`.
-        worker_column: the name of the new column. A stream that is routed more than once needs another name
-            each time: states are stored under it.
+        key: a column name, or a list of them; keys are equal as in `groupBy`, and null is a key.
+        grouping: any grouping from `keysplit.GROUPINGS` with its workers, such as `ks.DChoices(workers=8)`.
+        worker_column: the name of the new column. A stream that is routed more than once needs a different
+            name each time, because states are stored under this name.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
-            left out. A weight that is null, NaN or below 0 stops the job.
+            omitted. A weight that is null, NaN or below 0 stops the job.
         state: for streams, a folder or its URL, where routers store their states after each micro-batch. All
             executors and the driver must reach it.
-        trust: names of columns of `df`, and functions in its query or their names, that you guarantee to be
+        trust: columns of `df`, and functions in its query (or their names), that you guarantee to be
             deterministic.
-        allow_inexact: for batches, True to route even if a retried task may have other rows or another order.
-            Rows may then be lost or duplicated without an error.
+        allow_inexact: for batches, True to route even if a retried task may have different rows or a
+            different order. Rows may then be lost or duplicated without an error.
 
     Returns:
         The rows of `df` with one more column, INT, from 0 to workers - 1.
 
     Raises:
-        TypeError: if an argument has a wrong type, the key holds maps, or `df` is of Spark Connect.
+        TypeError: if an argument has a wrong type, the key holds maps, or `df` comes from Spark Connect.
         ValueError: if an argument has a wrong value; if a retried task, or a retried micro-batch of a stream,
-            may have other rows, keys or weights, or another order.
+            may have different rows, keys or weights, or a different order.
         OSError: if `state` cannot be made or read.
 
     Source:
@@ -76,8 +76,8 @@ def route(
         messages that it sends itself.
 
     Deviations:
-        A source is a partition of a job. In a batch its router ends with the task; in a stream it continues
-        in the next micro-batch.
+        A source is a partition of a job. In a batch the source's router ends with the task; in a stream the
+        router continues in the next micro-batch.
 
     Example:
         >>> routed = kss.online.route(df, "word", ks.DChoices(workers=8))  # doctest: +SKIP
@@ -96,31 +96,31 @@ def repartition(
     trust: Trusted = (),
     allow_inexact: bool = False,
 ) -> DataFrame:
-    """Route the rows as `online.route` does, and move each into the partition that has its worker's number.
+    """Route the rows as `online.route` does, and move each row to the partition with its worker's number.
 
     Args:
-        df: as `online.route`.
-        key: as `online.route`.
-        grouping: as `online.route`; there are as many partitions as workers.
-        worker_column: as `online.route`.
-        weight: as `online.route`.
-        state: as `online.route`.
-        trust: as `online.route`.
-        allow_inexact: as `online.route`.
+        df: as in `online.route`.
+        key: as in `online.route`.
+        grouping: as in `online.route`; there are as many partitions as workers.
+        worker_column: as in `online.route`.
+        weight: as in `online.route`.
+        state: as in `online.route`.
+        trust: as in `online.route`.
+        allow_inexact: as in `online.route`.
 
     Returns:
         The rows of `df` with the worker column, in `grouping.workers` partitions.
 
     Raises:
-        TypeError: as `online.route`.
-        ValueError: as `online.route`.
-        OSError: as `online.route`.
+        TypeError: as in `online.route`.
+        ValueError: as in `online.route`.
+        OSError: as in `online.route`.
 
     Source:
-        As `online.route`.
+        As in `online.route`.
 
     Deviations:
-        As `online.route`.
+        As in `online.route`.
 
     Example:
         >>> placed = kss.online.repartition(df, "word", ks.DChoices(workers=8))  # doctest: +SKIP
@@ -182,7 +182,7 @@ def _check_grouping(grouping: Any) -> None:
 
 
 def _check_state(df: DataFrame, state: Any, allow_inexact: bool) -> None:
-    """Raise an error unless `state` is given for a stream, and left out for a batch."""
+    """Raise an error unless `state` is given for a stream, and omitted for a batch."""
     if state is not None and not isinstance(state, str | os.PathLike):
         raise TypeError(f"state must be a path or URL of a folder, got {state!r}")
     if state == "":

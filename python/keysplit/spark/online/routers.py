@@ -1,4 +1,4 @@
-"""One router per task: it assigns workers to rows in their order."""
+"""One router per task, which assigns workers to rows in order."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -35,11 +35,10 @@ def worker_of(
         params: the grouping.
         names: the key columns.
         types: their types.
-        weight: the load of a row, a DOUBLE; None if it is 1.
-        worker_column: the name that the column gets.
+        weight: the load of a row, a DOUBLE; None if every row weighs 1.
+        worker_column: the name of the column to return.
         states: where the routers of a stream store their states; None for a batch.
-        topic: the hash of the topic and the number of the partition that a row comes from; empty if it is not
-            from Kafka.
+        topic: the hash of a row's Kafka topic, and its partition's number; empty without Kafka.
     """
     key, type_ = keys.key_column(names, types)
     arrow, weighted = versions.has_arrow_udf(), weight is not None
@@ -84,8 +83,8 @@ def worker_of(
 def _in_segments(batches: Iterator[_Batch], router: Any, segment: int) -> Iterator[np.ndarray]:
     """Yield the workers of each batch.
 
-    Each call of the router gets whole segments, so that Spark's cuts of a task's rows into batches do not
-    matter. The last segment holds the rest.
+    Each call of the router gets whole segments, so it does not matter how Spark cuts a task's rows into
+    batches. The last segment holds the rest.
     """
     waiting: list[_Batch] = []
     sizes, routed = deque[int](), np.empty(0, np.uint32)

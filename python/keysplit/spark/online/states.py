@@ -2,11 +2,11 @@
 
 The file `QUERY/routes-COLUMN/source-P/batch-B` has the state of the router of partition P after micro-batch
 B, for one worker column of one query. For a Kafka partition, P consists of the hash of the topic and the
-partition number; else it is the number of the task. Each attempt at a task of a batch starts from the
-partition's newest state before that batch, and replaces only the state after it.
+partition number; otherwise P is the number of the task. Each attempt at a batch's task starts from the
+partition's newest state before the batch, and replaces only the state after the batch.
 
 If the folder were a different one on each machine, routers would start from scratch without an error. So the
-driver writes a mark into it, `shared.txt`, which every task must find.
+driver writes a marker file, `shared.txt`, which every task must find.
 """
 
 import base64
@@ -34,17 +34,17 @@ class Place(NamedTuple):
 
 
 class States(NamedTuple):
-    """The folder of states, and its mark."""
+    """The folder of states, and its marker."""
 
     folder: str
     mark: str
 
 
 def states_in(folder: str) -> States:
-    """Create the folder of states, and write a mark into it if there is none.
+    """Create the folder of states, and write the marker file unless it exists.
 
     Raises:
-        OSError: if that fails.
+        OSError: if the folder or the marker cannot be written.
         ValueError: if pyarrow knows no file system for the URL.
     """
     paths.make_folder(folder, "state")
@@ -66,8 +66,8 @@ def router_of_task(
 
     Raises:
         OSError: if a state cannot be read.
-        RuntimeError: if there are states but the task does not find them, or is not of a streaming query.
-        ValueError: if a state is of another grouping or other parameters, or damaged.
+        RuntimeError: if the task cannot find the existing states, or does not belong to a streaming query.
+        ValueError: if a state is damaged, or is for a different grouping or different parameters.
     """
     context = TaskContext.get()
     assert context is not None
@@ -107,7 +107,7 @@ def _refuse_other(states: States) -> None:
 
 
 def _routes(worker_column: str) -> str:
-    """Return a folder name that is unique per column, without %, which URLs decode."""
+    """Return a folder name that is unique per column; it has no %, which URLs decode."""
     return "routes-" + quote(worker_column, safe="").replace("%", "=")
 
 

@@ -29,12 +29,12 @@ _BEGIN = ("kafka.", "fetchoffset.")
 
 
 def places_in_topics(df: DataFrame) -> list[str] | None:
-    """Return the columns with the topic and partition of each row of a stream, None if it has no topic.
+    """Return the columns with the topic and partition of each row of a stream; None if it reads no topic.
 
-    After a restart Spark assigns the partitions of topics to other tasks.
+    After a restart Spark may assign the partitions of topics to different tasks.
 
     Raises:
-        ValueError: if a task may have rows of several partitions, or if these are unknown.
+        ValueError: if a task may have rows from several partitions, or if the partitions are unknown.
     """
     plan = plan_of(df)
     leaves = list(items(plan.collectLeaves()))

@@ -1,8 +1,8 @@
 """Cut sorted partitions into groups, and call the user's functions on one group after another.
 
 `applyInPandas` opens a stream for each group and converts it separately. Here the rows of many groups arrive
-in one batch, are converted together if that gives the same values, and are cut at the group boundaries. This
-code runs on the executors and is pickled by value, so they need no keysplit.
+in one batch, are converted together if this gives the same values, and are cut at the group boundaries. This
+code runs on the executors and is pickled by value, so executors need no keysplit.
 """
 
 from keysplit.spark.executors import travel_by_value

@@ -1,4 +1,4 @@
-"""Calls of a user's function on groups, and its results."""
+"""Call a user's function on groups, and collect its results."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Call:
         schema: the columns of its results.
         format: "pandas" or "arrow".
         settings: the session's settings, see `settings_of`.
-        goes_on: whether another function takes the results: then NaN values are kept.
+        goes_on: whether another function takes the results; if so, NaN values are kept.
     """
 
     function: Callable[..., Any]
@@ -54,7 +54,7 @@ def calls_of(call: Call) -> "_InPandas | _InArrow":
 
 
 class _InArrow:
-    """Calls of a function over Arrow tables."""
+    """Calls a function on Arrow tables."""
 
     def __init__(self, call: Call) -> None:
         self._function = fail_on_stopiteration(call.function)
@@ -83,7 +83,7 @@ class _InArrow:
 
 
 class _InPandas:
-    """Calls of a function over pandas frames."""
+    """Calls a function on pandas frames."""
 
     def __init__(self, call: Call) -> None:
         self._function = fail_on_stopiteration(call.function)

@@ -1,7 +1,7 @@
 """Convert and check the arguments and results of functions over groups with PySpark's own code.
 
 PySpark has these classes in every version, under different names. This file runs on the executors and is
-pickled by value, so they need no keysplit.
+pickled by value, so executors need no keysplit.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ def settings_of(setting: Setting) -> dict[str, Any]:
     """Return the settings of a session for conversions: its time zone, and flags.
 
     Raises:
-        ValueError: if the session may not read its time zone.
+        ValueError: if keysplit may not read the session's time zone.
     """
     found = {name: (setting(asked), default) for name, (asked, default) in SETTINGS.items()}
     if found["timezone"][0] is None:  # every version has one
@@ -60,7 +60,7 @@ class _InPandas(ABC):
     """The common part of all versions.
 
     Attributes:
-        labels: the column labels of the last result that had any; the same object while they are equal.
+        labels: the column labels of the last result that had any; the same object if still equal.
     """
 
     def __init__(self, schema: StructType, settings: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ class _InPandas(ABC):
 
     @abstractmethod
     def to_arrow(self, frame: pd.DataFrame, *, cast: bool = True) -> pa.RecordBatch:
-        """Return the function's result as Arrow; with `cast` in the types of the schema."""
+        """Return the function's result as Arrow; with `cast`, in the schema's types."""
 
 
 class _ByConversion(_InPandas):
@@ -105,7 +105,7 @@ class _ByConversion(_InPandas):
         )
 
     def to_arrow(self, frame: pd.DataFrame, *, cast: bool = True) -> pa.RecordBatch:
-        """Return a checked result as Arrow; without `cast` only where each value converts by itself."""
+        """Return a checked result as Arrow; without `cast`, only where each value converts independently."""
         from pyspark.sql.conversion import PandasToArrowConversion
 
         batch = PandasToArrowConversion.convert(
@@ -149,7 +149,7 @@ class _BySerializer(_InPandas):
         return [convert(column) for column in columns]
 
     def to_arrow(self, frame: pd.DataFrame, *, cast: bool = True) -> pa.RecordBatch:
-        """Return a checked result as Arrow; without `cast` only where each value converts by itself."""
+        """Return a checked result as Arrow; without `cast`, only where each value converts independently."""
         serializer = self._casting if cast else self._strict
         batch = serializer._create_batch([(frame, self._type)])
         return pa.RecordBatch.from_struct_array(batch.column(0))

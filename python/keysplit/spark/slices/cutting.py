@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True)
 class Places:
-    """The places of columns in a batch.
+    """The positions of columns in a batch.
 
     Attributes:
         names: the names of the columns that the function sees.
-        rows: their places.
-        keys: the places of the key columns.
-        cuts: the places of columns that change exactly where a new group begins.
+        rows: the positions of these columns.
+        keys: the positions of the key columns.
+        cuts: the positions of columns that change exactly where a new group begins.
     """
 
     names: Sequence[str]
@@ -42,7 +42,7 @@ def groups_of(batches: Iterable[pa.RecordBatch], cuts: Sequence[int]) -> Iterato
 
 
 class Cutter:
-    """Collects sorted rows until their group is complete; keeps at most one incomplete group."""
+    """Collects sorted rows until a group is complete; keeps at most one incomplete group."""
 
     def __init__(self, cuts: Sequence[int]) -> None:
         self._cuts = cuts
@@ -82,7 +82,7 @@ class Cutter:
             yield _one_group(complete)
 
     def _starts(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Return the rows where a new group begins, without the very first row."""
+        """Return the indices of rows where a new group begins, without the very first row."""
         begins = np.zeros(batch.num_rows, bool)
         for place in self._cuts:
             column = batch.column(place)

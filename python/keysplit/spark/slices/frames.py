@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 class Frames:
     """The rows of groups, converted to pandas as for a function over one group.
 
-    Columns are converted for all groups at once. Only if pandas converts a value depending on other values
-    (it has no whole numbers with nulls, for instance), groups with such values are converted separately.
+    Columns are converted for all groups at once. Groups are converted separately only if they hold values
+    whose conversion depends on other values (pandas has no integers with nulls, for instance).
     """
 
     def __init__(self, convert: Any, table: pa.Table, bounds: np.ndarray) -> None:
@@ -32,7 +32,7 @@ class Frames:
         self._whole = pd.concat(self._series, axis=1)
 
     def each(self) -> Iterator[pd.DataFrame]:
-        """Yield the rows of each group, in frames without other references."""
+        """Yield the rows of each group, in frames that nothing else refers to."""
         groups = len(self._bounds) - 1
         if groups == 1:
             yield self._whole
@@ -63,7 +63,7 @@ class Frames:
 
 
 def _without_what_differs(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Return a column without the values that make pandas convert all values differently.
+    """Return a column without those values that make pandas convert all values differently.
 
     None means that there are no such values.
     """

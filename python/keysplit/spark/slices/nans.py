@@ -1,4 +1,4 @@
-"""NaN inside structs, arrays and maps, which Spark's conversion from pandas turns into null."""
+"""Keep NaN inside structs, arrays and maps, where Spark's conversion from pandas turns it into null."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

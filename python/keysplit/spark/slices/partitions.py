@@ -22,7 +22,7 @@ def whole(batches: Iterator[pa.RecordBatch], call: Call, places: Places) -> Iter
         places: the columns of a batch.
 
     Yields:
-        The rows it returned.
+        The rows that the function returned.
     """
     calls = calls_of(call)
     for groups in groups_of(batches, places.cuts):
@@ -32,15 +32,15 @@ def whole(batches: Iterator[pa.RecordBatch], call: Call, places: Places) -> Iter
 
 
 def parts(batches: Iterator[pa.RecordBatch], call: Call, places: Places) -> Iterator[pa.RecordBatch]:
-    """Do the same as `whole`, and add the key of each result.
+    """Do the same as `whole`, and add each result's key.
 
     Args:
-        batches: as `whole`.
-        call: as `whole`.
-        places: as `whole`.
+        batches: as in `whole`.
+        call: as in `whole`.
+        places: as in `whole`.
 
     Yields:
-        The rows it returned, then the key columns, then the cuts that are not key columns.
+        The rows that the function returned, then the key columns, then the cuts that are not key columns.
     """
     halves = _Halves(call, call, places)
     for groups in groups_of(batches, places.cuts):
@@ -72,15 +72,15 @@ def in_parts(
     hash_place: int,
     split: np.ndarray | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Do the same as `finished` for keys with all rows here, and call only `partial` for all others.
+    """Do the same as `finished` for keys with all rows here, and call only `partial` for all other keys.
 
     Args:
         batches: the partition; equal keys are adjacent.
         partial: the function for the rows of a key.
         merge: the function for the results of `partial`.
         places: the columns of a batch.
-        hash_place: the place of the key's hash.
-        split: the sorted hashes of keys that may have rows elsewhere; None if any key may.
+        hash_place: the position of the key's hash.
+        split: the sorted hashes of keys that may have rows elsewhere; None if any key may have such rows.
 
     Yields:
         The hash of the key; whether a row is from `partial`; the columns of `merge`; the columns of
@@ -110,9 +110,9 @@ def merged(
 
     Args:
         batches: the partition.
-        partial: as `in_parts`.
-        merge: as `in_parts`.
-        places: as `in_parts`.
+        partial: as in `in_parts`.
+        merge: as in `in_parts`.
+        places: as in `in_parts`.
 
     Yields:
         The rows that `merge` returned.
@@ -165,7 +165,7 @@ class _Halves:
         self._width = len(self._names)
 
     def places_of_merge(self, start: int) -> Places:
-        """Return the places of columns if the results of `partial` begin at this place."""
+        """Return the positions of columns if the results of `partial` begin at this position."""
         at = {place: start + self._width + i for i, place in enumerate(self._carried)}
         return Places(
             names=self._names,
@@ -191,7 +191,7 @@ class _Halves:
 
         Args:
             parts: the results of `partial`.
-            chosen: for each of its groups, whether to call `merge`.
+            chosen: for each group of `parts`, whether to call `merge`.
 
         Yields:
             The number of each row's group among those of `parts`, and the rows.

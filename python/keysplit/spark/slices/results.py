@@ -1,4 +1,4 @@
-"""Collect the results of a function over pandas frames, to convert many at once."""
+"""Collect the results of a function on pandas frames, to convert many results at once."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -32,9 +32,9 @@ class Held:
     """Collected results of a function, in order.
 
     Args:
-        convert: checks and converts them, see `conversion.of_pandas`.
-        schema: their columns.
-        by_name: if NaN inside values is kept, whether columns are matched by name; else None.
+        convert: checks and converts results, see `conversion.of_pandas`.
+        schema: the columns of the results.
+        by_name: whether columns are matched by name; None if NaN inside values is not kept.
     """
 
     def __init__(self, convert: Any, schema: T.StructType, by_name: bool | None = None) -> None:
@@ -48,7 +48,7 @@ class Held:
         self._alike: list[list[Any]] = []
 
     def add(self, result: pd.DataFrame) -> None:
-        """Add a copy of a result: the function may return the same frame again, with other values."""
+        """Add a copy of a result, because the function may return the same frame again with new values."""
         if not (self._waits and type(result) is pd.DataFrame and len(result.columns)):
             self._convert_alike()
             batch = self._convert.to_arrow(result)
@@ -62,7 +62,7 @@ class Held:
         self._alike.append(columns)
 
     def taken(self) -> pa.RecordBatch:
-        """Return all results since the last time, in one batch."""
+        """Return all results since the last call, in one batch."""
         self._convert_alike()
         batches, self._batches = self._batches, []
         return batch_of(pa.Table.from_batches(batches)) if len(batches) > 1 else batches[0]
@@ -102,7 +102,7 @@ def _series(array: Any) -> pd.Series:
 
 
 def arrays_of_series(frame: pd.DataFrame) -> Iterable[Any]:
-    """Yield the array of each column, from a Series."""
+    """Yield each column's array, from a Series."""
     for _, column in frame.items():
         yield column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
 

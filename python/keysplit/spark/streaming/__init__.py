@@ -1,7 +1,7 @@
 """The operations on Structured Streaming.
 
-A plan is a pure function of a row, so a stream may use a plan like a batch, or another plan in each
-micro-batch. The differences from batches are here, one operation per file.
+A plan is a pure function of a row, so a stream may use one plan, as a batch does, or a different plan in each
+micro-batch. This folder holds what differs from batches, one operation per file.
 """
 
 from keysplit.spark.streaming.adapt import Adapt

@@ -21,58 +21,59 @@ from keysplit.spark.request import GROUPING
 class Adapt:
     """A plan that changes while a stream runs: pass it as `plan=` to the operations of `kss.streaming`.
 
-    All rows of a micro-batch use one plan, in all attempts at its tasks. The first attempt at a micro-batch
-    records the plan, and a restart reads the record. No Python runs on the executors. It needs a classic
-    session; docs/measured.md has the cost of adapting.
+    All rows of a micro-batch use the same plan, in all attempts at its tasks. The first attempt at a
+    micro-batch records which plan it uses, and a restart reads the record. No Python runs on the executors.
+    `Adapt` needs a classic session; docs/measured.md has the cost of adapting.
 
     After each micro-batch the driver adds the batch's counts to its memory, and makes a plan. The new plan
     replaces the current one if all of these hold:
 
-    - in the batch the busiest worker got at least `gain` more than its fair share, and more than chance
-        explains;
-    - under the new plan it would have got less, by at least `gain` of a fair share;
+    - the busiest worker exceeded its fair share by at least `gain`, and by more than chance explains;
+    - under the new plan the busiest worker would have got less, by at least `gain` of a fair share;
     - over `horizon` batches the busiest worker saves more rows than the change costs per worker. The cost is
         `copy_cost` rows for each worker that a frequent key gains, and for each row per batch of the rare
         keys that move, divided by the number of workers;
-    - the last change is at least `every` batches ago.
+    - the last change was at least `every` batches ago.
 
     Rare keys that have candidates (`partial_key`, `d_choices`, `w_choices`, `round_robin` and the online
-    groupings) move only if the load of their worker exceeds that of the best candidate by more than `gain` of
-    a fair share.
+    groupings) move only if their worker's load exceeds the best candidate's by more than `gain` of a fair
+    share.
 
     Args:
-        workers: the number of workers, 1..=65536. Leave it out with a grouping object or `start`.
+        workers: the number of workers, 1..=65536. Omit it if you pass a grouping object or `start`.
         grouping: the grouping of the plans: any grouping of `kss.plan`, or an online one such as "fish", for
-            which the driver runs the router. "cut_to_fit" suits `streaming.write` best.
+            which the driver runs the router. "cut_to_fit" is the best for `streaming.write`.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
-            left out. If `start` was made with a weight, pass the same one.
-        row_id: the columns that distinguish rows, as in `kss.plan`; those of `start` if left out.
+            omitted. If `start` was made with a weight, pass the same weight.
+        row_id: the columns that distinguish rows, as in `kss.plan`; those of `start` if omitted.
         trust: columns and functions that you guarantee to be deterministic, as in `kss.plan`.
-        seed: the seed of the hashes, 0 if left out.
-        start: the first plan, from `kss.plan`; if left out, the stream begins with one worker per key.
-        decay: the factor on older counts after each batch, 0..=1. 0 forgets all but the last batch; 1 forgets
-            nothing, so all batches count equally. Below 1, loads are balanced for the batches since the keys
-            last changed by more than chance explains. A previously frequent key stays frequent while its
-            share of the whole memory is large enough, so keys may take turns: at 0.5 up to four keys that in
-            turn have half of a batch stay split, at 0.9 up to five.
+        seed: the seed of the hashes, 0 if omitted.
+        start: the first plan, from `kss.plan`; if omitted, the stream begins with one worker per key.
+        decay: the factor by which each batch multiplies older counts, 0..=1. With 0 only the last batch
+            counts; with 1 all batches count equally. Below 1, loads are balanced for the batches since the
+            keys last changed by more than chance explains. A previously frequent key stays frequent as long
+            as its share of the whole memory is large enough, so keys may take turns: at 0.5 up to four keys
+            that in turn have half of a batch stay split, at 0.9 up to five.
         gain: the smallest gain worth a change, as a fraction of a fair share, above 0.
         horizon: the number of batches for which a plan is expected to hold, at least 1.
-        copy_cost: the cost of one more partial result, in rows, at least 0.
-        every: the smallest number of batches between two changes, at least 1. None changes the plan only by
-            `streaming.publish`; the rows of each worker are still counted for `streaming.observe`.
-        sample: how many rows of a batch are drawn for the driver, at least 100; if left out, 100 for each key
-            that can be frequent, 4,000 to 20,000 in total. If a batch is larger than the previous one, at
-            most about `sample * (1 + log n) * (1 + log p)` of its n rows in p tasks are drawn. Each adds
-            about 25 bytes to the data that tasks send to the driver.
+        copy_cost: the cost of an additional partial result, in rows, at least 0.
+        every: the smallest number of batches between two changes, at least 1. With None, only
+            `streaming.publish` changes the plan; each worker's rows are still counted for
+            `streaming.observe`.
+        sample: how many rows of a batch are drawn for the driver, at least 100; if omitted, 100 for each key
+            that can be frequent, 4,000 to 20,000 in total. If a batch is larger than the previous batch, at
+            most about `sample * (1 + log n) * (1 + log p)` of its n rows in p tasks are drawn. Each drawn row
+            adds about 25 bytes to the data that tasks send to the driver.
         capacities: the relative speed of each worker, above 0; or a function that returns the speeds. The
             driver calls it after each batch, and the next batch waits for it. "measured" derives the speeds
-            from the tasks' time per row. It needs an operation that places rows, such as `repartition`, so
-            that a worker is a task. A run's first two batches are ignored. A worker counts as slow or fast
-            after three consistent measurements in a row; without confirmation the difference fades. Until the
-            batches are balanced, a batch waits for the times of the previous one: at most a tenth of the time
-            since that began, and at most a second. If left out, speeds are those of `start`, or equal.
-        log: the folder of the plan log, or its URL as in `Plan.save`. If left out, `keysplit` in the
-            checkpoint of the query.
+            from the tasks' time per row. This needs an operation that places rows, such as `repartition`, so
+            that each worker is a task. A run's first two batches are ignored. A worker counts as slow or fast
+            after three consistent measurements in a row; a difference that is not confirmed fades. Until the
+            batches are balanced, a batch waits for the times of the previous batch: at most a tenth of the
+            time since the previous batch began, and at most a second. If omitted, the speeds of `start`
+            apply, or all are equal.
+        log: the folder of the plan log, or its URL as in `Plan.save`. If omitted, `keysplit` in the query's
+            checkpoint.
 
     Raises:
         TypeError: if an argument has a wrong type.
@@ -83,10 +84,10 @@ class Adapt:
             epochs are the micro-batches here.
 
     Deviations:
-        The papers use everything that a source has seen up to the message. The plan of a micro-batch knows
-        only the previous batches, so it reacts to a change of keys one batch later. It counts the keys of
-        drawn rows, each weighted by the rows that it stands for, instead of all rows in a sketch. So the
-        tasks of a batch need no Python, and estimates are unbiased.
+        The papers use everything that a source has seen before each message. The plan of a micro-batch knows
+        only the previous batches, so it reacts to a change of keys one batch later. keysplit counts the keys
+        of drawn rows, each weighted by the number of rows it stands for, instead of all rows in a sketch. So
+        the tasks of a batch need no Python, and estimates are unbiased.
 
     Example:
         >>> from keysplit.spark.streaming import Adapt  # doctest: +SKIP
@@ -161,7 +162,7 @@ class Adapt:
 
     @property
     def speeds(self) -> tuple[float, ...] | None:
-        """The fixed speeds of the workers; None if they are equal, or change."""
+        """The fixed speeds of the workers; None if the speeds are equal, or change."""
         if self.start is not None:
             return self.start.capacities
         if self.capacities is None or isinstance(self.capacities, str) or callable(self.capacities):
@@ -170,7 +171,7 @@ class Adapt:
 
     @property
     def rule(self) -> "Adapt":
-        """A copy for a run: with capacities only if they change, and the absolute path of the log."""
+        """A copy for a run, with the log's absolute path, and without capacities unless they change."""
         changing = isinstance(self.capacities, str) or callable(self.capacities)
         log = None if self.log is None else paths.absolute(self.log)
         return replace(self, capacities=self.capacities if changing else None, log=log)

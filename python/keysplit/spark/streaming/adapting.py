@@ -36,13 +36,13 @@ class Adapting:
     Args:
         df: rows of the session.
         first: the plan to begin with.
-        adapt: how it changes.
+        adapt: how the plan changes.
         types: the types of the key columns.
-        weighted: whether it balances weights other than rows.
-        name: the name of its log's folder in a checkpoint.
+        weighted: whether the plan balances weights instead of row counts.
+        name: the name of the plan log's folder in a checkpoint.
 
     Attributes:
-        tally: counts the rows of micro-batches, and sends the drawn ones.
+        tally: counts the rows of micro-batches, and sends the drawn rows.
         bounds: how micro-batches draw rows.
     """
 
@@ -69,7 +69,7 @@ class Adapting:
             Log(adapt.log).newest(first)
 
     def answer(self, question: str, batch: MicroBatch | None) -> str:
-        """Answer what the query of a micro-batch asks; this is an `engine.Answer`."""
+        """Answer a question from a micro-batch's query; this is an `engine.Answer`."""
         if batch is None:
             return Tables(self.first).answer(question, chance=0.0)
         running = self._runs.get(batch.run)
@@ -80,13 +80,13 @@ class Adapting:
         return running.answer(question, batch.number)
 
     def learn(self, run: str, number: int) -> None:
-        """Learn from a finished batch of a run; the first to hear of it calls this."""
+        """Learn from a finished batch of a run; called by whoever hears of its end first."""
         running = self._runs.get(run)
         if running is not None:
             running.learn(number)
 
     def figures(self, run: str) -> "list[Figures]":
-        """Return the figures of the batches of a run of a query, the oldest first."""
+        """Return the figures of the batches in a run of a query, the oldest first."""
         running = self._runs.get(run)
         if running is not None:
             return running.shown()
@@ -94,7 +94,7 @@ class Adapting:
         return found if past == run else []
 
     def plan_in(self, run: str, number: int) -> Plan | None:
-        """Return the plan of a micro-batch of a run, None if it has not requested one."""
+        """Return the plan of a micro-batch in a run; None if the batch has not requested a plan."""
         running = self._runs.get(run)
         return None if running is None else running.plan_of(number)
 
@@ -104,7 +104,7 @@ class Adapting:
         return self.first if running is None else running.newest
 
     def publish(self, run: str, plan: Plan) -> int:
-        """Publish a plan in a run of a query, see `keysplit.spark.streaming.publish`."""
+        """Publish a plan to a run of a query, see `keysplit.spark.streaming.publish`."""
         self.first.refuse_other(plan, "the query")
         running = self._runs.get(run)
         if running is None:
@@ -125,7 +125,7 @@ class Adapting:
         return engine.task_times(self.spark, run, batch, tasks)
 
     def _open(self, batch: MicroBatch) -> Running:
-        """Begin a run of a query; no other plan of the run may have its log."""
+        """Begin a run of a query; no two plans of the run may share a log."""
         log, run = self.adapt.log, batch.run
         folder = f"{batch.checkpoint}/keysplit/{self.name}" if log is None else os.fspath(log)
         place = run, folder.rstrip("/")
@@ -160,13 +160,13 @@ class Adapting:
 
 
 def adapting_in(run: str) -> list[Adapting]:
-    """Return the changing plans of a run of a query."""
+    """Return the changing plans in a run of a query."""
     with _lock:
         return [each for (taken, _), each in _taken.items() if taken == run]
 
 
 def plans_in(run: str, number: int) -> str:
-    """Return a name for all changing plans that a micro-batch of a run uses, "" if there are none."""
+    """Return a name for all changing plans that a micro-batch in a run uses; "" if there are none."""
     plans = filter(None, (each.plan_in(run, number) for each in adapting_in(run)))
     found = sorted(plan.to_json() for plan in plans)
     return hashlib.sha256("".join(found).encode()).hexdigest()[:16] if found else ""

@@ -61,25 +61,25 @@ def apply(
     clock: Literal["processing", "event"] | None = None,
     format: Literal["pandas", "arrow"] = "pandas",
 ) -> DataFrame:
-    """Compute `merge(function(rows))` for the rows of each key of a stream, hot keys in parts.
+    """Compute `merge(function(rows))` for the rows of each key of a stream, with hot keys in parts.
 
-    In each micro-batch each worker calls `function` with its rows of each key. Its results are kept there,
-    and go to `merge` at the same time for all workers:
+    In each micro-batch each worker calls `function` with its rows of each key. Each worker keeps its results,
+    and all workers pass them to `merge` at the same time:
 
     - with `window`, when the watermark has passed the window. `merge` is called once for each window and key,
-        with all partial results of its rows. The result equals `df.groupBy(window, key).applyInPandas(lambda
-        rows: merge(function(rows)))` in a batch, over the rows that are not later than the watermark;
-    - with `every`, in the first micro-batch of a new period: `merge` is called for each key with rows since
-        the last call, with their partial results. Each row counts once, so a result covers the rows since the
-        previous one;
-    - with neither, in the same micro-batch.
+        with the partial results of all rows. The result equals `df.groupBy(window, key).applyInPandas(lambda
+        rows: merge(function(rows)))` in a batch, over the rows that are not too late for the watermark;
+    - with `every`, in the first micro-batch of a new period: `merge` is called for each key that has rows
+        since the last call, with the partial results of these rows. Each row counts once, so a result covers
+        the rows since the previous result;
+    - with neither of these, in the same micro-batch.
 
-    Each row is in exactly one call of `merge`, also after failures and restarts. The functions compose as in
+    Each row is in exactly one call of `merge`, even after failures and restarts. The functions compose as in
     `kss.apply`: `merge(function(a) + function(b))` equals `merge(function(a + b))`.
 
-    The state is one value for each worker and window, a table of partial results. Each batch with rows for it
-    rewrites it. A query may restart from its checkpoint with another plan, another number of workers, other
-    functions, and more columns in `partial_schema`, which are null in old partial results.
+    The state is one value for each worker and window: a table of partial results, which each batch with rows
+    for that worker and window rewrites. A query may restart from its checkpoint with a different plan, number
+    of workers or functions, and with more columns in `partial_schema`, which are null in old partial results.
 
     Args:
         df: a streaming DataFrame, classic or of Spark Connect.
@@ -90,38 +90,38 @@ def apply(
         schema: the columns of the result, as DDL such as "word string, n long" or a StructType.
         merge: takes the rows that `function` returned for a key, with or without the key first, and returns
             rows with the columns of `schema`. It is not called for a key without partial results.
-        plan: as `streaming.route`. A change of plan moves no state.
-        partial_schema: the columns that `function` returns; `schema` if left out.
+        plan: as in `streaming.route`. When the plan changes, no state moves.
+        partial_schema: the columns that `function` returns; `schema` if omitted.
         combine: takes partial results of a key, with or without the key first, and returns fewer rows with
             the same columns, such that `merge(combine(a) + b)` equals `merge(a + b)`. It is called whenever a
-            worker's state has doubled. Without it partial results are concatenated, and state grows with each
-            micro-batch until it goes to `merge`.
+            worker's state has doubled. Without `combine`, partial results are concatenated, and state grows
+            with each micro-batch until it is merged.
         window: `F.window(...)` of the time, tumbling or sliding, or the column of the time itself. Rows
-            without a time are left out.
-        every: a period of whole milliseconds, such as "5 minutes" or a timedelta. With `window` it divides
-            long windows: each time the watermark has passed another period, the window's rows so far go to
-            `merge`. A window that is not longer than the period is not divided. No row is dropped.
+            without it are dropped.
+        every: a period of whole milliseconds, such as "5 minutes" or a timedelta. With `window`, `every`
+            divides long windows: each time the watermark has passed a further period, the window's rows so
+            far go to `merge`. A window no longer than the period is not divided. No row is dropped.
         clock: without `window`, the clock of the period: "processing", the default, is the time at which a
             micro-batch begins, and "event" is the watermark. With "processing" Spark runs micro-batches
             without rows continuously unless the trigger limits it, and `availableNow` does not end.
-        format: "pandas", or "arrow" if the functions take and return `pyarrow.Table` (from Spark 4.0 on).
+        format: "pandas", or "arrow" if the functions take and return `pyarrow.Table` (Spark 4.0 or later).
 
     Returns:
         The rows that `merge` returned. Write it in append mode. With `window` or `every`, `df`
         must not come from an aggregation.
 
     Raises:
-        TypeError: as `streaming.route`, or if a function, a schema, a period or `window` is of another type.
-        ValueError: as `streaming.route`; if `df` is a batch; if there is no watermark for `window` or
-            `clock="event"`; if arguments exclude each other; if a schema or a period cannot be read; if a
-            column is of a type that Spark does not show to functions over Arrow.
+        TypeError: as in `streaming.route`, or if a function, schema, period or `window` has the wrong type.
+        ValueError: as in `streaming.route`; if `df` is a batch; if there is no watermark, which `window` and
+            `clock="event"` need; if arguments exclude each other; if a schema or a period cannot be read; if
+            a column has a type that Spark does not pass to Arrow functions.
 
     Source:
         "The Power of Both Choices" (Nasir et al., ICDE 2015), sections III-A and V-A: partial results of each
-        worker, which it sends on every T seconds, merged by key.
+        worker, which sends them on every T seconds, merged by key.
 
     Deviations:
-        As `Adapt`. Periods end with micro-batches.
+        As in `Adapt`. Periods end with micro-batches.
 
     Example:
         >>> visitors = kss.streaming.apply(  # doctest: +SKIP
@@ -213,7 +213,7 @@ _TO_KEEP = StructType(
 
 
 def _kept(parts: DataFrame, rule: blobs.Rule, layout: blobs.Layout, delay: int | None) -> DataFrame:
-    """Keep the workers' state, and return the partial results that are due for the merge."""
+    """Keep the workers' state, and return the partial results that are due to be merged."""
     if delay is not None:
         # Spark finds the rows of ended windows, which it drops, by the column with the watermark.
         # pandas has no times after 2262; periods have no window end.
@@ -239,10 +239,10 @@ class _Groups:
 
     Attributes:
         window: the window as a column, if there is one.
-        keys: the names of the columns by which rows are grouped, the window first.
-        kinds: the kinds of their types.
-        cut: how rows are cut into them.
-        hash: the hash of the key without its window.
+        keys: the names of the columns by which rows are grouped, beginning with the window.
+        kinds: the kinds of these columns' types.
+        cut: how rows are cut into groups.
+        hash: the hash of the key without the window.
         column: the expression of the window, with its name.
     """
 
@@ -300,7 +300,7 @@ class _Groups:
         return placed(rows, request.worker_column, request.workers, keep=False)
 
     def places(self, *marks: str) -> slices.Places:
-        """Return the places of columns: functions see the DataFrame's; cuts begin with marks and the hash."""
+        """Return column positions: functions see the DataFrame's; cuts begin with marks and the hash."""
         places, first = self.cut.places, self.cut.width
         seen = list(places.rows)[: None if self.window is None else -1]
         cuts = [first + _MARKS.index(mark) for mark in (*marks, "hash")]

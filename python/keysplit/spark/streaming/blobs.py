@@ -1,8 +1,8 @@
 """Partial results of a stream: one blob per worker, kept between batches.
 
-Spark's state is kept by key, and costs per key. Here a worker is one group in each window, with one value for
-the partial results of all its keys. A blob is an Arrow IPC stream. It names its columns, so that a query may
-restart with more of them. This code runs on the executors and is pickled by value, so they need no keysplit.
+Spark keeps state by key, at a cost per key. Here each worker is one group per window, with one value for the
+partial results of all its keys. A blob is an Arrow IPC stream that names its columns, so a query may restart
+with more columns. This code runs on the executors and is pickled by value, so executors need no keysplit.
 """
 
 import json
@@ -35,13 +35,13 @@ class Layout:
     """The columns of partial results.
 
     Attributes:
-        partial: the function that returns them, with the names and types of its columns.
+        partial: the function that returns partial results, with the names and types of its columns.
         keys: the kinds of the columns of the key.
         extra: the number of further columns, which only serve to compare keys.
-        cuts: the columns that distinguish keys, among those of the key and those after its hash.
+        cuts: the positions of columns that distinguish keys, among the key and the columns after the hash.
         buckets: the partitions of the merge.
         columns: the names of the columns of the key, in lower case, without the window.
-        zone: the time zone of the session, in which functions see times.
+        zone: the session's time zone, in which functions see times.
     """
 
     partial: Call
@@ -60,7 +60,7 @@ class Layout:
         return [*named, "hash", *(f"cut {at}" for at in range(self.extra))]
 
     def places(self, *more: int) -> Places:
-        """Return the places of columns for a function over partial results; more cuts may follow."""
+        """Return the positions of columns for a function on partial results; more cuts may follow."""
         width = len(self.partial.schema)
         behind = width + len(self.keys)  # the place of the hash
         cuts = [width + at + (width + at >= behind) for at in self.cuts]
@@ -74,15 +74,15 @@ class Layout:
 
 @dataclass(frozen=True)
 class Rule:
-    """The time at which a worker's state goes to the merge.
+    """The rule for when a worker's state is merged.
 
     Time is in milliseconds since 1970, on the clock of the query.
 
     Attributes:
         clock: "event" for the watermark, "processing" for the time at which the batch began.
-        every_ms: the period after which all partial results go; None for the end of their window.
-        ttl_ms: the time after which the part of a window so far goes; None for the whole window.
-        combine: the function that combines partial results of a key, if there is one.
+        every_ms: the period after which all partial results are merged; None for the end of their window.
+        ttl_ms: the time after which a window's results so far are merged; None for the whole window.
+        combine: the function that combines a key's partial results, if there is one.
     """
 
     clock: str
@@ -91,9 +91,9 @@ class Rule:
     combine: Call | None
 
     def deadline(self, now_ms: int, begin_us: int, end_us: int) -> int:
-        """Return when new partial results go; their window is in microseconds.
+        """Return when new partial results are merged; their window is in microseconds.
 
-        All workers have the same clock within a batch, so all parts of a key go in the same batch.
+        All workers have the same clock within a batch, so all parts of a key are merged in the same batch.
         """
         if self.every_ms is not None:
             return (now_ms // self.every_ms + 1) * self.every_ms
@@ -118,8 +118,8 @@ def packed(batches: Iterator[pa.RecordBatch], layout: Layout, places: Places) ->
         places: the columns of a batch.
 
     Yields:
-        Start, end, slot, and a blob of their partial results: one row per window, as Spark 3.5's Python fails
-        if a group has two.
+        Start, end, slot, and a blob of partial results: one row per window, because Spark 3.5 fails if a
+        group has two rows.
     """
     width = len(layout.partial.schema) + len(layout.keys)
     last: tuple[int, ...] = ()
@@ -159,7 +159,7 @@ def packed_to_merge(
         places: the columns of a batch.
 
     Yields:
-        The bucket, and a blob of its partial results.
+        The bucket, and a blob of the bucket's partial results.
     """
     for batch in parts(_sorted(batches, places.cuts), layout.partial, places):
         found = _by_bucket(pa.table(batch.columns, layout.names), layout)
@@ -175,7 +175,7 @@ def merged(batches: Iterator[pa.RecordBatch], call: Call, layout: Layout) -> Ite
         layout: the columns of partial results.
 
     Yields:
-        The rows it returned.
+        The rows that `merge` returned.
     """
     tables = [_read(blob.as_py()) for batch in batches for blob in batch.column(1)]
     if tables:
@@ -188,7 +188,7 @@ def merged(batches: Iterator[pa.RecordBatch], call: Call, layout: Layout) -> Ite
 
 
 def keeper(rule: Rule, layout: Layout) -> Callable[..., Iterator[pd.DataFrame]]:
-    """Return the function that keeps a worker's state of a window, and returns the part due for the merge."""
+    """Return the function that keeps a worker's state of a window and returns what is due to be merged."""
 
     def keep(key: tuple[int, int, int], frames: Iterable[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         event = rule.clock == "event"
@@ -234,7 +234,7 @@ def keeper(rule: Rule, layout: Layout) -> Callable[..., Iterator[pd.DataFrame]]:
 
 
 def _least(held: pa.Table, rule: Rule, layout: Layout) -> int:
-    """Return how many rows were left after the last `combine`; raise ValueError if the state does not fit."""
+    """Return how many rows remained after the last `combine`; raise ValueError if the state does not fit."""
     about = json.loads(held.schema.metadata[b"keysplit"])
     if about["version"] > VERSION:
         raise ValueError(
@@ -270,7 +270,7 @@ def _combined(table: pa.Table, call: Call, layout: Layout) -> pa.Table:
 def _sorted(batches: Iterable[pa.RecordBatch], cuts: Sequence[int]) -> Iterator[pa.RecordBatch]:
     """Return the rows of a partition with the rows of each group adjacent.
 
-    Spark cannot sort the partitions of a stream. The rows of one batch on one worker are in memory here.
+    Spark cannot sort the partitions of a stream. Here the rows of one batch on one worker are in memory.
     """
     filled = [batch for batch in batches if batch.num_rows]
     if not filled:
@@ -283,7 +283,7 @@ def _sorted(batches: Iterable[pa.RecordBatch], cuts: Sequence[int]) -> Iterator[
 
 
 def _by_bucket(table: pa.Table, layout: Layout) -> tuple[np.ndarray, list[bytes]]:
-    """Return buckets, and a blob for each; all parts of a key have the same bucket."""
+    """Return buckets, and a blob for each bucket; all parts of a key have the same bucket."""
     buckets = table.column("hash").to_numpy() % layout.buckets
     order = np.argsort(buckets, kind="stable")
     found, starts = np.unique(buckets[order], return_index=True)
@@ -304,7 +304,7 @@ def _together(tables: list[pa.Table], layout: Layout, *more: str) -> pa.Table:
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Return the wider of two types, which differ at most in the width of whole numbers."""
+    """Return the wider of two types, which differ at most in the width of integers."""
     if pa.types.is_null(one) or (pa.types.is_integer(one) and pa.types.is_integer(other)):
         return other if pa.types.is_null(one) or other.bit_width > one.bit_width else one
     if pa.types.is_struct(one) and pa.types.is_struct(other):
@@ -315,7 +315,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _in_zone(type_: pa.DataType, zone: str) -> pa.DataType:
-    """Return a type with its times in a zone, as the session's zone may change at a restart."""
+    """Return a type with its times in a zone, because the session's zone may change at a restart."""
     if pa.types.is_timestamp(type_) and type_.tz is not None:
         return pa.timestamp(type_.unit, zone)
     if pa.types.is_struct(type_):
@@ -349,7 +349,7 @@ def _fitted(table: pa.Table, names: list[str], types: dict[str, pa.DataType]) ->
 
 
 def _holds(wider: pa.DataType, type_: pa.DataType) -> bool:
-    """Return whether a type holds all values of another unchanged; times with zones are instants."""
+    """Return whether a type can hold all values of another type unchanged; times with zones are instants."""
     kinds = pa.types
     if wider == type_ or kinds.is_null(type_):
         return True

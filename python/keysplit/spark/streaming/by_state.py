@@ -50,8 +50,8 @@ _GUARDS = 7
 def by_state(sides: Sides) -> DataFrame:
     """Join two streams on the key and the slot of a worker.
 
-    A row of the split side goes to one worker, a row of the other side to all workers of its key, so two rows
-    match once. The state is in the state partition of key and slot, which has the worker's number.
+    A row of the split side goes to one worker, a row of the other side to all workers of its key, so each
+    pair of rows matches once. Key and slot give the state partition, whose number is the worker's.
 
     Args:
         sides: the sides of a join that does not keep rows of the side that is not split.
@@ -68,8 +68,8 @@ def by_state(sides: Sides) -> DataFrame:
 def _slot(sides: Sides) -> Column:
     """Return the slot of a row, in a type that identifies the plan.
 
-    Its value is a function of the key and the worker on both sides. Spark compares the types of the state
-    with those of the query before it reads the state, so a query with another plan fails.
+    The slot's value depends only on the key and the worker, on both sides. Before Spark reads the state, it
+    compares the types of the state and of the query, so a query with a different plan fails.
     """
     worker, types = in_sql(sides.request.worker_column), _common(sides.request.key_types, sides.types)
     seed = F.lit(0)
@@ -105,7 +105,7 @@ def _is_exact(type_: DataType) -> bool:
 
 
 def _guards(plan: Plan, split: str) -> list[str]:
-    """Return types that differ for another plan or another split side."""
+    """Return types that differ between plans, and between split sides."""
     head = sorted((each.hash, sorted(each.workers)) for each in plan.head)
     text = repr((_VERSION, split, plan.workers, plan.grouping.seed, plan.key_types, head))
     digest = hashlib.sha256(text.encode() + plan.tail.astype("<u4").tobytes()).digest()

@@ -1,11 +1,11 @@
-"""Counters of the rows of each worker; if there are many workers, neighbours share one."""
+"""Counters for the rows of each worker; if there are many workers, neighbours share a counter."""
 
 import numpy as np
 
 from keysplit.spark.names import in_sql
 
 MOST_COUNTS = 4096
-"""The most counters of a run. With twice as many workers or more, neighbours share one."""
+"""The maximum number of counters in a run. If workers are at least twice as many, neighbours share one."""
 
 
 def workers_per_count(workers: int) -> int:
@@ -29,7 +29,7 @@ def together(values: np.ndarray, workers: int) -> np.ndarray:
     """Add up the values of workers that share a counter.
 
     Args:
-        values: one per worker, at most as many as `workers`.
+        values: a value per worker, for at most `workers` workers.
         workers: the number of workers with counters.
     """
     return np.add.reduceat(values, np.arange(0, len(values), workers_per_count(workers)))

@@ -1,7 +1,7 @@
 """The plan of each micro-batch in a stream's query, and the counts for the next plans.
 
-The tables of the plan are an answer of the driver, see `engine.asking`: the same for all tasks of the
-micro-batch, and for all their attempts.
+The driver answers with the tables of the plan, see `engine.asking`. They are the same for all tasks of the
+micro-batch, and for all attempts at these tasks.
 """
 
 from pyspark.sql import DataFrame
@@ -19,11 +19,11 @@ from keysplit.spark.streaming.tally import Tally
 
 
 def routed(request: Request, tally: Tally, bounds: Bounds, ask: Ask) -> DataFrame:
-    """Add the worker of each row by the plan of its micro-batch; count rows per worker, and draw some.
+    """Add each row's worker by the plan of its micro-batch; count rows per worker, and draw some rows.
 
     Args:
         request: the request.
-        tally: counts the rows of each worker, see `by_worker`, and sends the drawn ones.
+        tally: counts the rows of each worker, see `by_worker`, and sends the drawn rows.
         bounds: how rows are drawn.
         ask: turns questions into queries.
 
@@ -43,7 +43,7 @@ def routed(request: Request, tally: Tally, bounds: Bounds, ask: Ask) -> DataFram
 
 
 def with_workers(df: DataFrame, key: str, ask: Ask) -> DataFrame:
-    """Replace the hash of a row's key by all workers of the key, by the plan of the micro-batch."""
+    """Replace the hash of a row's key with all workers of the key, by the plan of the micro-batch."""
     known = Columns(df)
     array, bucket = known.free("keysplit_tables"), known.free("keysplit_bucket")
     rows = _found(df, key, (array, bucket), tables.BY_WORKERS, ask)
@@ -52,12 +52,12 @@ def with_workers(df: DataFrame, key: str, ask: Ask) -> DataFrame:
 
 
 def _found(df: DataFrame, key: str, names: tuple[str, str], question: str, ask: Ask) -> DataFrame:
-    """Replace the hash of a row's key by the result of `tables.found_in_sql`.
+    """Replace the hash of a row's key with the result of `tables.found_in_sql`.
 
     Args:
         df: the rows.
         key: the name of the column with the hash of a row's key.
-        names: the names of two more columns, for the tables and for the contents of the key's bucket.
+        names: the names of two additional columns, for the tables and for the contents of the key's bucket.
         question: which tables to request.
         ask: turns questions into queries.
     """

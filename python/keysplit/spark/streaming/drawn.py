@@ -1,11 +1,11 @@
-"""Rows that a micro-batch draws for the driver; tasks send them when they end.
+"""Rows that a micro-batch draws for the driver; each task sends its drawn rows when it ends.
 
-The number of rows of a batch is unknown before it is read: the first one, or one after an outage, may have
-any size. So a row is drawn in two steps. First it becomes a candidate, with the same chance for all rows of a
-batch. Then a candidate is drawn with a chance of `Bounds.rows` over its place, which is its number among the
-candidates of its task times the number of the task. So n rows in p tasks send at most about `rows * (1 + log
-n) * (1 + log p)` to the driver, and about `rows` if the batch is as large as the previous one. A drawn row
-stands for one over its chance, so estimates are unbiased.
+The size of a batch is unknown before the batch is read: the first batch, or a batch after an outage, may have
+any size. So a row is drawn in two steps. First the row becomes a candidate, with the same chance for all rows
+of a batch. Then a candidate is drawn with a chance of `Bounds.rows` / place; the place is its number among
+its task's candidates times the task's number. So n rows in p tasks send at most about `rows * (1 + log n) *
+(1 + log p)` rows to the driver, and about `rows` if the batch is as large as the previous batch. A drawn row
+stands for 1/chance rows, so estimates are unbiased.
 """
 
 import threading
@@ -25,7 +25,7 @@ from keysplit.spark.streaming.tables import last_of
 from keysplit.spark.streaming.tally import Sent, Tally, random_number, task_number
 
 MOST_WEIGHT = 1e100
-"""The largest weight of a row from which a stream learns: squares of sums of such weights are finite."""
+"""The largest row weight from which a stream learns; squared sums of such weights stay finite."""
 
 # Characters for a null value, and between two values: not hexadecimal digits.
 _NULL, _BETWEEN = "x", "_"
@@ -35,8 +35,8 @@ class Bounds(NamedTuple):
     """How many rows are drawn.
 
     Attributes:
-        rows: the chance of a candidate is this over its place, at most 1.
-        shown: the chance that a drawn row carries the values of its key.
+        rows: a candidate's chance is `rows` / place, at most 1.
+        shown: the chance that a drawn row includes the values of its key.
     """
 
     rows: int
@@ -48,9 +48,9 @@ class Drawn(NamedTuple):
 
     Attributes:
         hashes: the hash of the key of each row, int64.
-        weights: their weights, float64.
-        repeats: how many rows each of them stands for, float64.
-        texts: the values of some of these keys, by hash.
+        weights: the weight of each row, float64.
+        repeats: how many rows each drawn row stands for, float64.
+        texts: the values of some of the keys, by hash.
     """
 
     hashes: np.ndarray
@@ -69,10 +69,9 @@ class Drawn(NamedTuple):
 def noted(
     request: Request, rows: DataFrame, tally: Tally, counter: Column, bounds: Bounds, last: Column
 ) -> Column:
-    """Count a row and send it if it is drawn; the column is always TRUE.
+    """Count a row, and send the row if it is drawn; the column is always TRUE.
 
-    A task sends the hash of a row's key, its place, its weight if weights differ from 1, and for some rows
-    the values of the key.
+    A task sends a row's key hash, place, and weight if weights differ from 1, and for some rows the key.
 
     Args:
         request: the request.
@@ -103,7 +102,7 @@ def read(fields: list[str], chance: float, bounds: Bounds, types: list[DataType]
     """Return the rows that `noted` has sent.
 
     Args:
-        fields: their fields, one row after the other.
+        fields: the fields of the rows, one row after another.
         chance: the chance with which a row was a candidate.
         bounds: how many rows were drawn.
         types: the types of the key columns.
@@ -124,10 +123,10 @@ def read(fields: list[str], chance: float, bounds: Bounds, types: list[DataType]
 
 
 class SentByBatch:
-    """The rows that tasks have sent, by query and micro-batch, as several queries may use one plan.
+    """The rows that tasks have sent, by query and micro-batch: several queries may use one plan.
 
     Args:
-        tally: the tally with which they send.
+        tally: the tally with which the tasks send rows.
     """
 
     def __init__(self, tally: Tally) -> None:
@@ -136,7 +135,7 @@ class SentByBatch:
         self._sent: dict[tuple[str, int], list[Sent]] = {}
 
     def of(self, query: str, number: int) -> list[Sent]:
-        """Return the rows that a finished micro-batch's tasks have sent; forget them and older ones."""
+        """Return the rows sent by a finished micro-batch's tasks; forget these and older rows."""
         with self._lock:
             self._take()
             found = self._sent.pop((query, number), [])
@@ -160,7 +159,7 @@ class SentByBatch:
 
 
 def _shown(value: Column, type_: DataType) -> Column:
-    """Return the text of a value, BINARY, truncated to one byte more than is shown: it may have megabytes."""
+    """Return a value's text as BINARY, truncated to one byte more than is shown: it may have megabytes."""
     return F.substring(values.write(values.send(value, type_), type_), 1, MOST_BYTES + 1)
 
 

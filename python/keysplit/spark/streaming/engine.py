@@ -1,9 +1,9 @@
 """Private calls of Spark for streams: functions of the driver, reports of micro-batches, times of tasks.
 
 Spark plans each micro-batch separately, and computes projections of local rows during optimisation, on the
-driver. So a scalar subquery over local rows that calls a function of the driver becomes a literal of that
-plan: its answer is the same for all tasks of the micro-batch, and for all attempts at them. A Spark Connect
-server cannot call functions of its client, so there a plan does not change.
+driver. So a scalar subquery over local rows that calls a function on the driver becomes a literal in the
+micro-batch's plan: the answer is the same for all tasks of the micro-batch, and for all attempts at these
+tasks. A Spark Connect server cannot call its client's functions, so on Spark Connect a plan cannot change.
 """
 
 import json
@@ -61,33 +61,33 @@ class MicroBatch(NamedTuple):
     """The micro-batch of a streaming query that is being planned."""
 
     query: str
-    """The id of the query, which it keeps when it starts again."""
+    """The id of the query, which stays the same after a restart."""
     run: str
-    """The id of this start of it."""
+    """The id of the query's current run."""
     number: int
     checkpoint: str
-    """The folder of its checkpoint, as a path or URL."""
+    """The folder of the query's checkpoint, as a path or URL."""
 
 
 Answer = Callable[[str, MicroBatch | None], str]
-"""Answers a question for a micro-batch; None where a query is looked at without being run."""
+"""Answers a question for a micro-batch, or for None if a query is only analysed, not run."""
 
 Ask = Callable[[str, str], str]
-"""Returns the query, in SQL, whose one value is the answer to a question.
+"""Returns the SQL query whose single value is the answer to a question.
 
 The second argument is SQL, with `{}` for the text of the answer, that is computed once per micro-batch.
 """
 
 
 def asking(spark: SparkSession, answer: Answer) -> Ask:
-    """Return a function that makes queries of a driver function, called when Spark plans a micro-batch.
+    """Return a function that makes queries that call a driver function when Spark plans a micro-batch.
 
     Args:
         spark: a classic session.
-        answer: returns a text for a question; it is called in the thread of the query.
+        answer: returns a text for a question; called in the thread of the query.
 
     Raises:
-        ValueError: if a setting of the session prevents this.
+        ValueError: if a setting of the session prevents such queries.
     """
     if _NEEDED in (spark.conf.get("spark.sql.optimizer.excludedRules", None) or ""):
         raise ValueError(
@@ -126,12 +126,11 @@ def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[fl
     Args:
         spark: a classic session.
         run: the run of the query.
-        batch: the micro-batch; it has ended.
+        batch: the micro-batch, which has ended.
         tasks: the number of tasks of the stages to count. Only stages that read a shuffle count.
 
     Returns:
-        The time of each task, by its number; None if there was no such stage, or Spark has not recorded its
-        end yet.
+        The time of each task, by its number; None if no such stage ran, or its end is not recorded yet.
     """
     try:
         return _task_times(spark, run, batch, tasks)
@@ -212,7 +211,7 @@ class Report(NamedTuple):
 
     batch: int
     to_dict: Callable[[], dict[str, Any]]
-    """Returns all of it, as Spark writes it as JSON."""
+    """Returns the whole report as Spark's JSON."""
 
 
 OnReport = Callable[[Report], None]
@@ -229,7 +228,7 @@ class Listening(Protocol):
 
 
 def session_of(query: StreamingQuery) -> SparkSession:
-    """Return the session of a streaming query, the only one that gets its reports."""
+    """Return the session of a streaming query: only this session gets the query's reports."""
     if is_connect(query):
         found: SparkSession = query._session
         return found
@@ -240,12 +239,12 @@ def session_of(query: StreamingQuery) -> SparkSession:
 def listen(
     spark: SparkSession, query: str, run: str, on_report: OnReport, ended: Callable[[], None]
 ) -> Listening:
-    """Pass on Spark's reports on a run of a streaming query, on another thread.
+    """Pass on Spark's reports on a run of a streaming query, on a separate thread.
 
     Args:
         spark: the session of the query.
         query: the id of the query.
-        run: the id of this start of it.
+        run: the id of the query's current run.
         on_report: takes the report of each micro-batch, possibly more than once.
         ended: called when the run has ended.
     """
@@ -258,8 +257,8 @@ def listen(
 class _InJava:
     """Listens in the JVM.
 
-    Spark's own listener in Python converts the whole report of every query of the session, with about a
-    hundred calls to the JVM. This one reads only the requested fields of one run.
+    Spark's own Python listener converts the whole report of every query of the session, with about a hundred
+    calls to the JVM. This listener reads only the requested fields of one run.
     """
 
     def __init__(self, spark: SparkSession, run: str, on_report: OnReport, ended: Callable[[], None]) -> None:
@@ -303,7 +302,7 @@ class _Listener:
 
 
 class _Asking:
-    """Reads the reports of a query of Spark Connect every second, on its own thread."""
+    """Reads the reports of a Spark Connect query every second, on its own thread."""
 
     _EVERY_S = 1.0
     _ATTEMPTS = 10
@@ -314,7 +313,7 @@ class _Asking:
         threading.Thread(target=self._ask, name="keysplit observer", daemon=True).start()
 
     def settle(self) -> None:
-        """Do nothing: each read returns all reports."""
+        """Do nothing, because each read returns all reports."""
 
     def stop(self) -> None:
         self._stopped.set()
@@ -340,11 +339,11 @@ class _Asking:
 
 
 OnBatch = Callable[[DataFrame, int, str, str], None]
-"""Takes a micro-batch, its number, and the ids of its query, which stays at a restart, and of its run."""
+"""Takes a micro-batch, its number, the id of its query, which a restart keeps, and the id of the run."""
 
 
 def for_each_batch(rows: DataFrame, function: OnBatch) -> DataStreamWriter:
-    """Return a writer of a stream that calls a function with each micro-batch."""
+    """Return a stream writer that calls a function with each micro-batch."""
     if not is_connect(rows):
 
         def call(batch: DataFrame, number: int) -> None:
@@ -362,11 +361,11 @@ def for_each_batch(rows: DataFrame, function: OnBatch) -> DataStreamWriter:
 
 
 def query_of(spark: SparkSession) -> tuple[str, str]:
-    """Return the ids of the streaming query of this thread's micro-batch, and of its run.
+    """Return the ids of the streaming query of this thread's micro-batch and of the query's run.
 
     Raises:
         LookupError: if the query is not running.
-        RuntimeError: if they are unknown.
+        RuntimeError: if the ids are unknown.
     """
     value = spark.sparkContext.getLocalProperty(QUERY)
     if value is None:
@@ -380,10 +379,10 @@ def query_of(spark: SparkSession) -> tuple[str, str]:
 def _query_named(name: str, session: str) -> tuple[str, str]:
     """Return the ids of a named query and of its run.
 
-    This runs in a process that the server has started for `foreachBatch`.
+    This runs in a process that the server starts for `foreachBatch`.
 
     Raises:
-        RuntimeError: if the query has another name.
+        RuntimeError: if no query has this name.
     """
     found = [each for each in _session_with(session).streams.active if each.name == name]
     if not found:
@@ -408,7 +407,7 @@ def _session_with(id: str) -> SparkSession:
 
 
 def watermark_ms(time: StructField) -> int | None:
-    """Return the delay of the watermark of a time or window in milliseconds, None if it has none."""
+    """Return the watermark's delay for a time or window in milliseconds; None without a watermark."""
     found = time.metadata.get(_WATERMARK)
     return None if found is None else int(found)
 

@@ -10,18 +10,18 @@ from keysplit.plan import Plan, Sample, bucket_of
 from keysplit.spark.streaming.learning import Batch
 
 MOST_HOT = 100
-"""The most hot keys in the figures; the most frequent come first."""
+"""The maximum number of hot keys in the figures, the most frequent first."""
 
 
 class HotKey(NamedTuple):
-    """A key that the plan of a micro-batch places individually.
+    """A key that a micro-batch's plan places individually.
 
     Attributes:
-        text: its values in one line.
-        expected: its part of the rows by the plan.
-        share: its part in the batch, estimated from the drawn rows.
-        workers: the number of its workers.
-        age: the number of consecutive batches in which plans have placed it individually, up to this one.
+        text: the key's values in one line.
+        expected: the key's share of the rows according to the plan.
+        share: the key's share of the batch, estimated from the drawn rows.
+        workers: the number of the key's workers.
+        age: the number of consecutive batches, up to this one, whose plans have placed the key individually.
     """
 
     text: str
@@ -35,15 +35,15 @@ class Figures(NamedTuple):
     """The figures of a micro-batch.
 
     Attributes:
-        batch: its number.
-        version: the version of the plan that it used.
+        batch: the number of the micro-batch.
+        version: the version of the plan that the batch used.
         workers: the workers of the plan.
-        rows: the rows of each counter of workers, int64.
-        busiest: the load of the busiest worker in multiples of its fair share.
-        hash_busiest: the same with hash partitioning; see `Plan.hash_busiest`.
-        replication: the mean number of workers per key, over the drawn keys. As rare keys are rarely drawn,
-            it is an upper bound for all keys.
-        copies: the workers that the plan's frequent keys have beyond one each.
+        rows: the rows of each worker counter, int64.
+        busiest: the busiest worker's load as a multiple of its fair share.
+        hash_busiest: the same for hash partitioning; see `Plan.hash_busiest`.
+        replication: the mean number of workers per key, over drawn keys; an upper bound for all keys, because
+            rare keys are rarely drawn.
+        copies: the number of workers of the plan's frequent keys, not counting one worker per key.
         hot: the keys that the plan places individually, the most frequent first.
         busy_s: the seconds that each counter's workers were busy, float64; None if unknown.
     """
@@ -61,7 +61,7 @@ class Figures(NamedTuple):
 
 
 def busiest_of(rows: np.ndarray, speeds: np.ndarray) -> float:
-    """Return the load of the busiest worker in multiples of its fair share, 1 without rows."""
+    """Return the busiest worker's load as a multiple of its fair share; 1 without rows."""
     total = int(rows.sum())
     return float((rows / speeds).max() * speeds.sum() / total) if total else 1.0
 
@@ -77,9 +77,9 @@ def figures_of(
     """Return the figures of a micro-batch.
 
     Args:
-        batch: its counts.
-        version: the version of its plan.
-        plan: its plan.
+        batch: the counts of the micro-batch.
+        version: the version of the batch's plan.
+        plan: the batch's plan.
         speeds: the relative speed of each counter's workers.
         ages: the age of each key that the plan places individually, by its hash.
         busy_s: how long each counter's workers were busy, if known.
@@ -127,5 +127,5 @@ def _by_hash(batch: Batch, plan: Plan) -> float:
 
 
 def _copies(workers: tuple[int, ...], met: float) -> int:
-    """Return on how many workers beyond the first a key was seen: at most one per row."""
+    """Return on how many workers, not counting the first, a key was seen: at most one per row."""
     return min(len(workers), round(met)) - 1 if met else 0

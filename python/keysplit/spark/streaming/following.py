@@ -1,4 +1,4 @@
-"""The workers of frequent keys by an online grouping, which routes the drawn rows of batches."""
+"""Let an online grouping, which routes the drawn rows of batches, choose the workers of frequent keys."""
 
 import time
 
@@ -15,11 +15,11 @@ _BUSY, _IDLE = 1.1, 0.9
 class Following:
     """A router of an online grouping that gets the drawn rows of each micro-batch.
 
-    The grouping's memory of keys carries over: FISH's epochs and their decay, the counts and promotions of
-    dynamic key grouping, PStream's synopsis, Dalton's values. So does its feedback, as the last batch
-    measured it: FISH gets the time per message of each worker, consistent grouping gets busy and idle
-    workers. Its decision on the workers of a key holds for all rows of the next batches. The choice among
-    these workers for each row does not carry over: the plan gives each worker a share instead.
+    The grouping keeps its memory of keys: FISH its epochs and their decay, dynamic key grouping its counts
+    and promotions, PStream its synopsis, Dalton its values. The grouping also gets its feedback, as measured
+    in the last batch: FISH gets each worker's time per message, consistent grouping gets busy and idle
+    workers. Its choice of a key's workers applies to all rows of the next batches. Its choice among these
+    workers for each row does not apply: the plan gives each worker a share instead.
 
     Args:
         params: the grouping.
@@ -35,7 +35,7 @@ class Following:
 
         Args:
             batch: the batch.
-            loads: the load of each worker in it; none if workers are counted together.
+            loads: each worker's load in the batch; none if several workers share a counter.
             speeds: the relative speed of each worker.
         """
         now = time.monotonic()
@@ -57,7 +57,7 @@ class Following:
         self._workers = dict(zip(pairs[0][starts].tolist(), groups, strict=True))
 
     def candidates(self, summary: Summary) -> list[np.ndarray]:
-        """Return the workers to which each key of a summary was routed in the last batch."""
+        """Return the workers to which each of a summary's keys was routed in the last batch."""
         return [
             self._workers[hash_]
             if hash_ in self._workers

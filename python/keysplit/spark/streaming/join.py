@@ -46,58 +46,57 @@ def join(
     """Compute `left.join(right, on, how)` for one or two streams, with hot keys split.
 
     Rows, columns, their order and types equal those of the plain join, with each key column once. Columns of
-    both frames can be selected from the result: `left["k"]`, `right["k"]`. That holds in every micro-batch,
-    after failures and restarts, and for late rows, which Spark drops in the same way.
+    both frames can be selected from the result: `left["k"]`, `right["k"]`. All this holds in every
+    micro-batch, after failures and restarts, and for late rows, which Spark drops in the same way.
 
-    - A stream and a table: the stream is split. Each of its rows goes to one worker by the plan, and the
-        table's rows go to all workers of their key. No state is kept between micro-batches, so another plan
-        at a restart, or an `Adapt`, does not change the result.
+    - A stream and a table: the stream is split. The plan sends each of the stream's rows to one worker; the
+        table's rows go to all workers of their key. No state is kept between micro-batches, so a different
+        plan at a restart, or an `Adapt`, does not change the result.
     - Two streams: a row of the side that is split goes to one worker, rows of the other side go to all
-      workers of their key, and the state of each worker is in the state partition of its number, modulo the
-      state partitions. As the plan determines where the state is, **a query must keep its plan**: from a
-      checkpoint of another plan, or of another `split`, it fails in its first micro-batch, before it writes
-      anything. Spark's error on the state's schema then names
+      workers of their key, and each worker's state is in the state partition with the worker's number, modulo
+      the number of state partitions. The plan determines where the state is, so **a query must keep its
+      plan**: from a checkpoint with a different plan or `split`, the query fails in its first micro-batch,
+      before it writes anything. Spark's error on the state's schema then names
       `keysplit_must_have_the_plan_of_its_checkpoint`.
 
-    If Spark broadcasts the table or splitting does not help, it is Spark's own join; `explain` says so.
+    If Spark broadcasts the table or splitting does not help, Spark's own join is used; `explain` says so.
 
     Args:
         left: a DataFrame, streaming if `right` is not.
-        right: another one. Declare watermarks on both streams first if Spark requires them.
-        on: a column, or a list of columns, that both sides have with the same types; whole numbers may differ
-            in their width.
+        right: another DataFrame. Declare watermarks on both streams first if Spark requires them.
+        on: a column, or a list of columns, that both sides have with the same types; integers may differ in
+            width.
         how: with a table: inner, left, semi or anti if the left side is streaming, inner or right if the
-            right one is. For two streams: inner, left or semi with the left side split, inner or right with
-            the right one. In any of Spark's spellings.
+            right side is. For two streams: inner, left or semi if the left side is split, inner or right if
+            the right side is. In any of Spark's spellings.
         plan: a plan of the keys of the side that is split, which `kss.plan` made from a batch of its rows;
-            for a stream and a table also an `Adapt`, with which the plan changes while the stream runs.
+            for a stream and a table, an `Adapt` is allowed, too: its plan changes while the stream runs.
         condition: for two streams, a condition in addition to equal keys: usually the range of times in which
             rows match, such as `F.expr("shown <= clicked AND clicked <= shown + INTERVAL 1 HOUR")`, or the
             same with `left["shown"]` and `right["clicked"]`; a string is SQL. Outer and semi joins of two
-            streams need a condition, or a watermark among the keys. On Spark Connect only inner joins take
-            one.
-        split: the side to split, "left" or "right". If left out, the stream if there is only one; for two
-            streams "right" in a right join, else "left". Of two streams, split the one with the hot keys.
-        way: "plain" for Spark's own join, "place" to use the plan even if Spark's own is as good; if left
-            out, keysplit chooses.
+            streams need a condition, or a watermark among the keys. On Connect only inner joins take one.
+        split: the side to split, "left" or "right". If omitted, the only stream is split; of two streams,
+            "right" in a right join, otherwise "left". Of two streams, split the stream with the hot keys.
+        way: "plain" for Spark's own join, "place" to use the plan even if Spark's own join is as good; if
+            omitted, keysplit chooses.
 
     Returns:
         The rows of the join. Write them in append mode.
 
     Raises:
-        TypeError: as `streaming.route`; if `on` or `condition` is of another type, or the types of the keys
-            differ between the sides.
-        ValueError: as `streaming.route`; if `how` or `split` has another value; if no side is streaming; for
-            two streams, if `plan` is an `Adapt`, or if Spark's check of the state's schema is off; with a
-            table, if there is a condition.
+        TypeError: as in `streaming.route`; if `on` or `condition` has the wrong type, or the key types of the
+            sides differ.
+        ValueError: as in `streaming.route`; if `how` or `split` has a value that is not allowed; if no side
+            is streaming; for two streams, if `plan` is an `Adapt`, or if Spark's check of the state's schema
+            is off; with a table, if there is a condition.
 
     Source:
         "Practical Skew Handling in Parallel Joins" (DeWitt, Naughton, Schneider, Seshadri, VLDB 1992): the
         subset-replicate technique.
 
     Deviations:
-        DeWitt et al. split ranges of sorted keys of tables by a sample. Here a plan splits keys by shares of
-        their rows, and a stream keeps rows to match in its state.
+        DeWitt et al. split ranges of a table's sorted keys, found by a sample. Here a plan splits keys by
+        shares of their rows, and a stream's state keeps the rows that may still match.
 
     Example:
         >>> named = kss.streaming.join(events, words, "word", "left", plan=plan)  # doctest: +SKIP
@@ -162,7 +161,7 @@ def join(
 
 
 def _split(split: object, kind: str, streaming: Sequence[str]) -> str:
-    """Return the side that is split, or raise ValueError if this kind of join would not be exact."""
+    """Return the side that is split; raise ValueError if this kind of join would not be exact."""
     if not streaming:
         raise ValueError("left or right must be streaming, got two batches: kss.join joins them")
     if len(streaming) == 1:

@@ -8,7 +8,7 @@ import numpy as np
 from keysplit.plan import Sample, Summary, bucket_of
 
 MOST_KEYS = 1 << 16
-"""The most keys to remember; the lightest are forgotten first."""
+"""The maximum number of keys to remember; the lightest are forgotten first."""
 
 # A key with fewer drawn rows is not frequent: its error exceeds half of its share.
 _MET = 16
@@ -31,12 +31,12 @@ class Batch:
     """The counts of a micro-batch.
 
     Attributes:
-        number: its id.
-        rows: the rows of each counter of workers, int64.
+        number: the id of the micro-batch.
+        rows: the rows of each worker counter, int64.
         hashes: the key hashes of the drawn rows, int64.
-        weights: their weights, float64.
-        repeats: how many rows each of them stands for, float64.
-        texts: the values of some of these keys, by hash.
+        weights: the weight of each drawn row, float64.
+        repeats: how many rows each drawn row stands for, float64.
+        texts: the values of some of the keys, by hash.
     """
 
     number: int
@@ -56,18 +56,18 @@ class Batch:
 class Memory:
     """The weight of keys in a stream; older batches count less than newer ones.
 
-    Each batch is multiplied by `decay` for each later batch. Estimates are unbiased: a drawn row stands for
-    one over its chance. There are two sums. The *recent* one restarts if the shares of frequent keys in a
-    batch differ from those in memory by more than five standard deviations, unless `decay` is 1. The *whole*
-    one never restarts, so keys that take turns are remembered.
+    For each later batch, the weights of a batch are multiplied by `decay`. Estimates are unbiased: a drawn
+    row stands for 1/chance rows. There are two sums. The *recent* sum restarts if the shares of frequent keys
+    in a batch differ from those in memory by more than five standard deviations, unless `decay` is 1. The
+    *whole* sum never restarts, so keys that take turns are remembered.
 
     Args:
         bits: how many bits of a hash give its bucket.
-        threshold: the share from which a key is frequent.
+        threshold: the share at which a key counts as frequent.
         decay: the factor on the memory after each batch, 0..=1.
 
     Attributes:
-        threshold: the share from which a key is frequent; another plan may have another one.
+        threshold: the share at which a key counts as frequent; it may differ between plans.
     """
 
     def __init__(self, bits: int, threshold: float, decay: float) -> None:
@@ -87,7 +87,7 @@ class Memory:
         threshold: float,
         decay: float,
     ) -> "Memory":
-        """Return a memory with the rows of a summary; `texts` has the values of its keys, by hash."""
+        """Return a memory with a summary's rows; `texts` has the values of the summary's keys, by hash."""
         made = cls(len(summary.buckets).bit_length() - 1, threshold, decay)
         made._texts.update(texts)
         if summary.total > 0:
@@ -140,8 +140,8 @@ class Memory:
     def summary(self) -> Summary:
         """Return the frequent keys, the most frequent first, and the weight of all buckets.
 
-        A key has the larger of its recent share and its share of the whole. The excess over the recent share
-        is added to its bucket and to the total, so the plan leaves room for its return.
+        A key gets the larger of its recent share and its share of the whole. The excess over the recent share
+        is added to the key's bucket and to the total, so the plan leaves room for the key's return.
         """
         frequent, counts = np.empty(0, np.int64), np.empty(0)
         if self.total:
@@ -164,11 +164,11 @@ class Memory:
         )
 
     def text_of(self, hash_: int) -> tuple[str | None, ...]:
-        """Return the values of a key, or its hash if they were not drawn yet."""
+        """Return a key's values, or its hash if the values have not been drawn yet."""
         return self._texts.get(hash_, (f"hash {hash_ & 0xFFFF_FFFF_FFFF_FFFF:016x}",))
 
     def _has_changed(self, hashes: np.ndarray, counts: np.ndarray, squares: float) -> bool:
-        """Return whether the frequent keys of a batch differ from the recent ones."""
+        """Return whether a batch's frequent keys differ from the recent frequent keys."""
         total, weight = self.total, float(counts.sum())
         if not total or not weight:
             return False
@@ -186,9 +186,9 @@ class Memory:
 class Speeds:
     """The relative speed of each worker, measured by the time per row of its tasks.
 
-    It is 1 for a worker whose time per row is about that of the median worker, so that a task's fixed cost
-    does not make workers with few rows look slow. A worker counts as slow or fast after three consecutive
-    clear measurements, by the smallest of them. Without confirmation its speed fades to 1.
+    The speed is 1 for a worker whose time per row is about the median worker's, so a task's fixed cost does
+    not make workers with few rows look slow. A worker counts as slow or fast after three consecutive clear
+    measurements, and the smallest difference applies. Without confirmation the speed fades to 1.
 
     Args:
         workers: the number of workers.
@@ -204,7 +204,7 @@ class Speeds:
 
         Args:
             rows: the rows of each worker.
-            times: how long the tasks of each ran, in seconds.
+            times: how long each worker's tasks ran, in seconds.
         """
         if self._left_out < _FIRST:
             self._left_out += 1
@@ -230,7 +230,7 @@ class Speeds:
 
 
 def _shares(wanted: np.ndarray, hashes: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return the share of each wanted hash, 0 if it is not among the sorted hashes."""
+    """Return the share of each wanted hash; 0 for a hash that is not among the sorted hashes."""
     if not len(hashes):
         return np.zeros(len(wanted))
     at = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)

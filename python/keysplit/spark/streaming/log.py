@@ -1,8 +1,8 @@
 """The plan log of a query: the versions of its plan, and the version of each micro-batch.
 
 A folder with immutable files: `plan-N.json` is version N, `batch-B.json` names the version of micro-batch B.
-Each is created atomically and never replaced: the first attempt at a batch records its plan, and all later
-attempts read the record, also after a restart.
+Each file is created atomically and never replaced: the first attempt at a batch records the batch's plan, and
+all later attempts read the record, even after a restart.
 """
 
 import json
@@ -17,7 +17,7 @@ from keysplit.plan import Plan
 from keysplit.spark.warn import warn
 
 MOST_BATCHES = 100
-"""The number of batches with records, as many as Spark keeps in a checkpoint by default."""
+"""The number of batches with records: as many as Spark keeps in a checkpoint by default."""
 
 REMEDY = "move the folder of the log away, and the query starts with new plans"
 """The remedy if the log is lost or damaged."""
@@ -55,15 +55,15 @@ class Log:
 
     @property
     def last(self) -> int | None:
-        """The number of the newest version that this process knows, None if there is none."""
+        """The number of the newest version that this process knows; None if there is none."""
         return self._versions[-1] if self._versions else None
 
     def plan(self, version: int) -> Plan:
         """Read a version.
 
         Raises:
-            OSError: if it cannot be read.
-            ValueError: if it is not a plan.
+            OSError: if the version cannot be read.
+            ValueError: if the file is not a plan.
         """
         path = self._path("plan", version)
         try:
@@ -87,17 +87,17 @@ class Log:
     def newest(
         self, first: Plan, after: int = -1, refused: set[int] | None = None
     ) -> tuple[int, Plan] | None:
-        """Return the newest version that a query can use, None if there is none.
+        """Return the newest version that a query can use; None if there is none.
 
         Args:
             first: the plan that the query was built with.
-            after: the version that the query uses; only newer ones count. Without one there must be one
-                that fits, if there are any.
-            refused: versions to skip silently; those that do not fit are added.
+            after: the version that the query uses; only newer versions count. Without it, one of the versions
+                must fit, if there are any.
+            refused: versions to skip silently; versions that do not fit are added.
 
         Raises:
             OSError: if no version can be read.
-            ValueError: if none fits.
+            ValueError: if no version fits.
         """
         refused = set() if refused is None else refused
         wrong: dict[int, Exception] = {}
@@ -125,7 +125,7 @@ class Log:
         """Write a plan as the next version and return its number.
 
         Raises:
-            OSError: if it cannot be written.
+            OSError: if the plan cannot be written.
         """
         text, version = plan.to_json(), self._highest + 1
         while not paths.create(self._path("plan", version), text):
@@ -135,11 +135,11 @@ class Log:
         return version
 
     def claim(self, query: str) -> None:
-        """Record the query of the log, as the batches of two queries have the same numbers.
+        """Claim the log for one query: two queries would reuse the same batch numbers.
 
         Raises:
             OSError: if the record cannot be written or read.
-            ValueError: if the log is another query's.
+            ValueError: if another query has claimed the log.
         """
         path = paths.extended(self._folder, "/query.json")
         if paths.create(path, json.dumps({"query": query})):
@@ -161,7 +161,7 @@ class Log:
         self._highest = max([self._highest, *self._versions])
 
     def version_of(self, batch: int, version: int) -> int:
-        """Return the version that a batch uses: this one, unless an earlier attempt has recorded another.
+        """Return the version that a batch uses: `version`, unless an earlier attempt has recorded a version.
 
         Raises:
             OSError: if the record cannot be written or read.
@@ -181,7 +181,7 @@ class Log:
         return self._version_in(batch)
 
     def prune(self) -> None:
-        """Delete the records of old batches, and versions that no later one uses."""
+        """Delete the records of old batches, and versions that no later batch uses."""
         old = self._batches[:-MOST_BATCHES]
         if not old:
             return

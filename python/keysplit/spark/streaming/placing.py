@@ -32,8 +32,8 @@ class StreamRequest(Request):
     """A request for a stream.
 
     Attributes:
-        adapt: how the plan changes while the stream runs; None if it is frozen. With it `plan` is the first
-            plan, or None.
+        adapt: how the plan changes while the stream runs; None if the plan is frozen. If given, `plan` is the
+            first plan, or None.
     """
 
     adapt: Adapt | None = None
@@ -50,11 +50,11 @@ def check(
     """Check the arguments that the operations on streams share.
 
     Args:
-        df: the rows; a batch is allowed for trying a plan.
+        df: the rows; a batch is allowed, for trying out a plan.
         key: a column, or a list of columns.
         plan: a `Plan` or an `Adapt`.
-        worker_column: as `keysplit.spark.request.check`.
-        refuse: as `keysplit.spark.request.check`.
+        worker_column: as in `keysplit.spark.request.check`.
+        refuse: as in `keysplit.spark.request.check`.
 
     Raises:
         TypeError: if an argument has the wrong type.
@@ -91,13 +91,13 @@ def check(
 
 
 def ways_to_a_plan(df: DataFrame) -> str:
-    """Return the ways for a stream to get a plan, for the error if it is missing."""
+    """Return how a stream can get a plan, for the error if the plan is missing."""
     made = "kss.plan makes one from a batch of its rows"
     return made if is_connect(df) else f"{made}, kss.streaming.Adapt(workers) is one that changes"
 
 
 def built(request: StreamRequest, build: Callable[[Any], DataFrame]) -> DataFrame:
-    """Build the query of an operation on a stream, and remember its way."""
+    """Build the query of an operation on a stream, and record which way it took."""
     if request.adapt is None:
         return strategy.built(request, build)
     workers = format_count(request.workers, "worker")
@@ -117,7 +117,7 @@ def routed_and_placed(request: StreamRequest, keep: bool = True) -> DataFrame:
 
 
 def adapting(request: StreamRequest) -> tuple[DataFrame, Ask]:
-    """Add the worker of each row by the plan of its micro-batch, and learn from the rows.
+    """Add each row's worker by the plan of its micro-batch, and learn from the rows.
 
     Returns:
         The rows with their workers, and the function that turns questions into queries.
@@ -133,7 +133,7 @@ def adapting(request: StreamRequest) -> tuple[DataFrame, Ask]:
 
 
 def place_of_log(request: StreamRequest) -> str:
-    """Return the place of a request's plan log: its full path or URL, or its name in a checkpoint."""
+    """Return where a request's plan log is: its full path or URL, or its name in a checkpoint."""
     assert request.adapt is not None
     log = request.adapt.log
     return _name_of(request) if log is None else os.fspath(log).rstrip("/")

@@ -1,4 +1,4 @@
-"""`streaming.publish`: another plan for a stream that is running or will be restarted."""
+"""`streaming.publish`: a new plan for a stream that is running or will be restarted."""
 
 import os
 from typing import Any
@@ -12,16 +12,16 @@ from keysplit.spark.warn import warn
 
 
 def publish(plan: Plan, to: Any) -> int:
-    """Give a stream with an `Adapt` another plan, from its next micro-batch on.
+    """Give a stream with an `Adapt` a new plan, beginning with its next micro-batch.
 
-    So workers can be added or removed while a query runs, with `plan.with_workers(n)`, or get other
-    capacities. No state moves: partial results of earlier batches stay in place, and are merged by key. The
-    query continues to adapt from this plan, with its workers and its grouping. A query with an online
-    grouping, such as FISH, stops using it, with a warning.
+    So workers can be added or removed with `plan.with_workers(n)` while a query runs, or get new capacities.
+    No state moves: partial results of earlier batches stay in place, and are merged by key. The query
+    continues to adapt from this plan, with the plan's workers and grouping. A query with an online grouping,
+    such as FISH, stops using that grouping, with a warning.
 
     Args:
         plan: a plan for keys of the same types, with the same seed, for at most as many workers as the query
-            began with. A query skips larger plans in its log, with a warning.
+            began with. A query skips plans for more workers in its log, with a warning.
         to: the query, a `StreamingQuery` of this session with one plan; or the folder or URL of its plan log.
 
     Returns:
@@ -30,7 +30,7 @@ def publish(plan: Plan, to: Any) -> int:
     Raises:
         TypeError: if `plan` is not a plan, or `to` is neither a query nor a path.
         ValueError: if the query is not running, or does not have exactly one changing plan; if the plan is
-            for more workers, other keys or another seed.
+            for more workers, different keys or a different seed.
         OSError: if the plan cannot be written.
 
     Example:
@@ -72,7 +72,7 @@ def publish(plan: Plan, to: Any) -> int:
 
 
 def _warn_of_an_end(now: Plan, then: Plan) -> None:
-    """Warn if a stream uses an online grouping and gets a plan of another kind."""
+    """Warn if a stream uses an online grouping and gets a plan without that grouping."""
     if now.grouping.name not in PLANS and then.grouping.name in PLANS:
         warn(
             f"the stream no longer follows {now.grouping.name}: it continues with plans of "

@@ -1,4 +1,4 @@
-"""`streaming.repartition`: move the rows of a stream to the partition of their worker."""
+"""`streaming.repartition`: move each row of a stream to the partition with its worker's number."""
 
 from collections.abc import Sequence
 
@@ -18,29 +18,29 @@ def repartition(
     plan: Plan | Adapt,
     worker_column: str = "worker",
 ) -> DataFrame:
-    """Route the rows of a stream and move each into the partition with its worker's number.
+    """Route the rows of a stream and move each row to the partition with its worker's number.
 
     Every row of a micro-batch has `spark_partition_id() == worker`. With an `Adapt` the plan changes while
-    the stream runs; the number of partitions stays.
+    the stream runs; the number of partitions stays the same.
 
     Args:
-        df: as `streaming.route`.
-        key: as `streaming.route`.
-        plan: as `streaming.route`.
+        df: as in `streaming.route`.
+        key: as in `streaming.route`.
+        plan: as in `streaming.route`.
         worker_column: the name of the new column.
 
     Returns:
         The rows of `df` with the worker column, in one partition per worker.
 
     Raises:
-        TypeError: as `streaming.route`.
-        ValueError: as `streaming.route`.
+        TypeError: as in `streaming.route`.
+        ValueError: as in `streaming.route`.
 
     Source:
-        As `Adapt`.
+        As in `Adapt`.
 
     Deviations:
-        As `Adapt`.
+        As in `Adapt`.
 
     Example:
         >>> placed = kss.streaming.repartition(events, "word", plan=kss.streaming.Adapt(8))  # doctest: +SKIP

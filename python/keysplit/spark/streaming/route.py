@@ -25,10 +25,9 @@ def route(
     `kss.online.route` routes the rows of a stream one by one, as the papers do.
 
     Args:
-        df: a streaming DataFrame; with an `Adapt` one of a classic session.
+        df: a streaming DataFrame; an `Adapt` needs one from a classic session.
         key: a column name, or a list of them, as in `kss.plan`; null is a key.
-        plan: a plan that `kss.plan` made from a batch of such rows, or an `Adapt`, which changes the plan
-            while the stream runs.
+        plan: a plan that `kss.plan` made from a batch of such rows, or an `Adapt`, whose plan changes.
         worker_column: the name of the new column.
 
     Returns:
@@ -40,10 +39,10 @@ def route(
             columns.
 
     Source:
-        As `Adapt`.
+        As in `Adapt`.
 
     Deviations:
-        As `Adapt`.
+        As in `Adapt`.
 
     Example:
         >>> routed = kss.streaming.route(events, "word", plan=kss.streaming.Adapt(8))  # doctest: +SKIP

@@ -12,13 +12,13 @@ _DEVIATIONS = 2.0
 
 
 class Change(NamedTuple):
-    """The gain of a new plan per batch, and its one-time cost; all in weight of rows.
+    """The gain of a new plan per batch, and its one-time cost, all measured in row weight.
 
     Attributes:
         gain: the weight that the busiest worker no longer gets.
         fair: the fair share of a worker.
-        cost: copies of frequent keys, and the weight of rare keys that move, per worker, as all workers share
-            the merge of partial results.
+        cost: the copies of frequent keys plus the weight of rare keys that move, per worker because all
+            workers share the merging.
     """
 
     gain: float
@@ -35,7 +35,7 @@ def excess(loads: np.ndarray, speeds: np.ndarray) -> float:
 
     Args:
         loads: the rows of each worker in a batch.
-        speeds: the relative speed of each.
+        speeds: the relative speed of each worker.
     """
     total = loads.sum()
     if not total:
@@ -51,7 +51,7 @@ def change(current: Plan, new: Plan, summary: Summary, rows: float) -> Change:
 
     Args:
         current: the current plan.
-        new: the other one; its capacities count.
+        new: the new plan, whose capacities count.
         summary: the summary of the keys.
         rows: the weight of a batch, to which the summary is scaled.
     """

@@ -40,11 +40,11 @@ class Shared:
     """The common data of all runs of queries that use one plan.
 
     Attributes:
-        task_times: says how long tasks of a run ran, see `engine.task_times`.
+        task_times: returns how long the tasks of a run took, see `engine.task_times`.
         first: the plan to begin with.
-        adapt: how it changes.
+        adapt: how the plan changes.
         types: the types of the key columns.
-        weighted: whether it balances weights other than rows.
+        weighted: whether the plan balances weights instead of row counts.
         sent: the rows that the tasks of micro-batches have sent.
         bounds: how micro-batches draw rows.
     """
@@ -77,7 +77,7 @@ class Running:
         of: the common data of all runs that use the plan.
         batch: the first micro-batch of the run.
         folder: the folder of the plan log.
-        listen: starts to pass on Spark's reports of the run.
+        listen: starts forwarding Spark's reports on the run.
 
     Attributes:
         query: the id of the query.
@@ -129,7 +129,7 @@ class Running:
             return self._plan
 
     def plan_of(self, number: int) -> Plan | None:
-        """Return the plan of a micro-batch, None if it has not requested one."""
+        """Return the plan of a micro-batch; None if the batch has not requested a plan."""
         with self._lock:
             used = self._used_in(number)
             return None if used is None else used.plan
@@ -147,14 +147,14 @@ class Running:
             return list(self._figures)
 
     def learn(self, number: int) -> None:
-        """Learn from a micro-batch that Spark has reported as ended, unless done already."""
+        """Learn, once, from a micro-batch that Spark has reported as ended."""
         with self._lock:
             self._learn_once(number)
             self._reported = number
             self._lock.notify_all()
 
     def _warn_of_what_is_not_done(self) -> None:
-        """Warn if the query was started with other workers or another grouping than in the log."""
+        """Warn if the query was started with different workers or a different grouping from the log's."""
         asked, kept = self._of.first.grouping, self._plan.grouping
         if asked != kept:
             try:
@@ -170,9 +170,9 @@ class Running:
         return next((each for each in self._used if each.number == number), None)
 
     def _catch_up(self) -> None:
-        """Learn from the previous micro-batch, which has ended, so its tasks have sent all rows.
+        """Learn from the previous micro-batch, which has ended, so its tasks have sent all their rows.
 
-        Spark records the tasks' times a moment later, before it reports the end of the batch.
+        Spark records the task times a moment later, before it reports the end of the batch.
         """
         if not self._used:
             return
@@ -183,7 +183,7 @@ class Running:
         self._learn_once(used.number)
 
     def _learn_once(self, number: int) -> None:
-        """Learn from a finished micro-batch, unless done already; publish a new plan if it pays off."""
+        """Learn, once, from a finished micro-batch; publish a new plan if it pays off."""
         if number > self._learned:
             try:
                 self._learn(number)
@@ -214,7 +214,7 @@ class Running:
             self._improve(batch, summary, speeds)
 
     def _begin(self, number: int) -> _Used:
-        """Fix the plan of a micro-batch: the newest one, unless an earlier attempt used another."""
+        """Fix the plan of a micro-batch: the plan of an earlier attempt if there was one, else the newest."""
         try:
             self._log.refresh()
         except OSError as error:  # plans that others have published are read later
@@ -267,7 +267,7 @@ class Running:
         return Batch(used.number, rows, **found._asdict())
 
     def _measure(self, number: int, rows: np.ndarray) -> np.ndarray | None:
-        """Measure the speeds of workers, and return how long each was busy, None if unknown."""
+        """Measure the speeds of workers, and return how long each worker was busy; None if unknown."""
         workers = self._of.first.workers
         found = self._of.task_times(self._run, number, workers)
         if found is None or len(rows) != workers:

@@ -1,4 +1,4 @@
-"""Numbers that put a worker's state into the state partition with the worker's number."""
+"""Find numbers that put a worker's state into the state partition with the worker's number."""
 
 import numpy as np
 from pyspark.sql import Column
@@ -11,7 +11,7 @@ def slot(seed: Column, worker: Column, workers: int) -> Column:
     """Return the INT that Spark's hash with a seed maps to the worker's number.
 
     Spark's partition of (window, key, slot) is the hash of the slot, seeded by the hash of window and key,
-    modulo the partitions. So it is the worker, modulo the partitions.
+    modulo the partitions. So the partition is the worker's number, modulo the partitions.
 
     Source:
         The inverse of the 32-bit MurmurHash3 of four bytes: each of its steps is a bijection.

@@ -1,8 +1,8 @@
-"""The tables of the plan of a micro-batch in one array of BIGINT.
+"""The tables of a micro-batch's plan in one array of BIGINT.
 
-They are a single answer of the driver, as Spark plans each subquery separately. They are an array, as Spark's
-generated code does not contain the elements of an array. It would contain a single number, and Spark would
-recompile the query for each micro-batch with another number.
+The driver sends them in a single answer, because Spark plans each subquery separately. They form an array
+because Spark's generated code does not contain the elements of an array. The code would contain a single
+number, and Spark would recompile the query whenever a micro-batch had a different number.
 """
 
 from functools import cached_property
@@ -14,7 +14,7 @@ from keysplit.spark.expr import literals
 from keysplit.spark.expr.packed import LENGTH_BITS, cells_of
 
 BY_CELLS, BY_WORKERS = "cells", "workers"
-"""Questions for the tables: with the cells of frequent keys, and with all their workers."""
+"""Questions for the tables: with frequent keys' cells, and with all their workers."""
 
 # Positions in the array: the last random number with which a row is a candidate; the bits by which a hash is
 # shifted to give its bucket; the first bucket. After the buckets follow the slots of frequent keys, each with
@@ -35,8 +35,8 @@ class Tables:
         """Return the array for the question `BY_CELLS` or `BY_WORKERS`.
 
         Args:
-            question: which of them.
-            chance: the chance of a row to be a candidate.
+            question: which tables to return.
+            chance: the chance that a row becomes a candidate.
         """
         tables = self._with_cells if question == BY_CELLS else self._with_workers
         return f"{last_of(chance)},{tables}"
@@ -52,7 +52,7 @@ class Tables:
 
 
 def last_of(chance: float) -> int:
-    """Return the number that a random BIGINT does not exceed with a given chance, to 2**-64."""
+    """Return the number that a random BIGINT does not exceed with a given chance, accurate to 2**-64."""
     return max(int(chance * 2.0**64) - 1, 0) - 2**63
 
 
@@ -64,7 +64,7 @@ def last_in_sql(tables: str) -> str:
 def bucket_in_sql(own: str, tables: str) -> str:
     """Return the contents of a key's bucket, BIGINT, in SQL: its worker, or below 0 if it has frequent keys.
 
-    If few keys are frequent, most rows need only this.
+    If few keys are frequent, most rows need nothing else.
 
     Args:
         own: the hash of a row's key.
@@ -76,11 +76,11 @@ def bucket_in_sql(own: str, tables: str) -> str:
 
 
 def found_in_sql(own: str, bucket: str, tables: str) -> str:
-    """Return the position of a split key's cells, or -1 - worker for other keys, BIGINT, in SQL.
+    """Return the position of a split key's cells, or -1 - worker for any other key, BIGINT, in SQL.
 
     Args:
         own: the hash of a row's key.
-        bucket: the result of `bucket_in_sql` for it.
+        bucket: the result of `bucket_in_sql` for this hash.
         tables: the array.
     """
     first = f"shiftrightunsigned(~{bucket}, {_MASK_BITS + _WORKER_BITS})"

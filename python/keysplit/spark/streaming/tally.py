@@ -1,9 +1,10 @@
-"""Counts and texts that the tasks of a classic session send to the driver as they end.
+"""Counts and texts that the tasks of a classic session send to the driver when they end.
 
 `DataFrame.observe` would work, but Spark generates no code for it: each row is copied again, and aggregates
 are interpreted. Here the generated code of a projection calls methods of Java objects, and each task has its
-own copies. At its first row a task adds them to an accumulator. Spark sends its value to the driver when the
-task ends, with their final contents. Work for few rows is a single call of an interpreted expression.
+own copies. At its first row a task adds these objects to an accumulator. When the task ends, Spark sends the
+accumulator to the driver, with the final contents of the objects. Work for few rows is a single call of an
+interpreted expression.
 """
 
 import re
@@ -38,21 +39,21 @@ _NONE = "null"
 class Sent(NamedTuple):
     """The message of a task to the driver at its end.
 
-    A task that Spark runs twice sends twice, as with Spark's own accumulators.
+    A task that Spark runs twice sends two messages, as with Spark's own accumulators.
     """
 
     query: str
-    """The id of its query."""
+    """The id of the task's query."""
     batch: int | None
-    """Its micro-batch; None outside of streams."""
+    """The task's micro-batch; None outside of streams."""
     counts: np.ndarray
-    """What its counters have counted, int64."""
+    """The counts of the task's counters, int64."""
     fields: list[str]
-    """The fields of all rows that it has sent, one row after the other."""
+    """The fields of all rows that the task has sent, one row after another."""
 
 
 class Tally:
-    """Counts of the tasks of a classic session, and rows that they send to the driver when they end.
+    """Counts by the tasks of a classic session, and rows that tasks send to the driver when they end.
 
     Args:
         context: the context of the session.
@@ -68,9 +69,9 @@ class Tally:
         self._sent = java_class(f"{_CONCURRENT}ConcurrentLinkedQueue")()
 
     def place(self, step: Column) -> tuple[Column, Column]:
-        """Return two BIGINTs: one increases a counter by a step at each evaluation, the other reads it.
+        """Return two BIGINTs: one adds a step to a counter at each evaluation, the other reads the counter.
 
-        Each task begins at 0.
+        In each task the counter begins at 0.
         """
         at = F.lit(self._counters)
         return self._number("addAndGet", at, step), self._number("get", at)
@@ -83,15 +84,15 @@ class Tally:
         values: Sequence[Column],
         sent: Callable[[Sequence[Column]], tuple[Column, Sequence[Column]]],
     ) -> Column:
-        """Count a row and perhaps send a part of it; the column is always TRUE.
+        """Count a row, and perhaps send some of its values; the column is always TRUE.
 
         Args:
             rows: the rows.
             counter: the number of the row's counter, INT.
-            may_be_sent: whether the row is a candidate, as few rows are.
+            may_be_sent: whether the row is a candidate; few rows are.
             values: the columns needed for candidates.
-            sent: takes columns of these values, and returns whether the row is sent, and its fields: numbers,
-                and texts without spaces, commas and brackets; null is sent as "null".
+            sent: takes columns with these values, and returns whether the row is sent, and the fields to
+                send: numbers, and texts without spaces, commas and brackets; null is sent as "null".
         """
         first = self._number("incrementAndGet", counter) == F.lit(1)
         named = rows.select(*(value.alias(f"value_{at}") for at, value in enumerate(values)))
@@ -103,7 +104,7 @@ class Tally:
     def take(self) -> list[Sent]:
         """Return the messages of finished tasks since the last call.
 
-        Messages that others send at the same moment may be lost.
+        Messages that tasks send at the same moment may be lost.
         """
         answers_at_once()
         written, taken = "", 0
@@ -153,20 +154,20 @@ class Tally:
 
 
 def task_number() -> Column:
-    """Return the number of a task's partition, INT; unlike Spark's own expression it has no state."""
+    """Return the number of a task's partition, INT; unlike Spark's own expression, it has no state."""
     return column_of(_static("org.apache.spark.TaskContext", "getPartitionId", returns=_type("Integer")))
 
 
 def _interpreted(rows: DataFrame, expression: Column, row: Column | None) -> Column:
     """Return the BOOLEAN of an expression that Spark interprets by a single call, without generated code.
 
-    The code for a row must be short: Java compiles long code badly, and Spark processes all of it in each
+    The code for a row must be short: Java compiles long code badly, and Spark processes it in each
     micro-batch.
 
     Args:
         rows: the rows with the columns that the expression reads.
         expression: the expression.
-        row: a struct of these columns; null if it reads none.
+        row: a struct of these columns; null if the expression reads none.
     """
     # with a name, as Spark cannot name every expression that it can evaluate
     analysed = plan_of(rows.select(expression.alias("value")))
@@ -180,10 +181,10 @@ def _interpreted(rows: DataFrame, expression: Column, row: Column | None) -> Col
 
 
 def random_number(below: Column | None = None) -> Column:
-    """Return a random BIGINT per row: any, or at least 0 and below a given number above 0.
+    """Return a random BIGINT per row: any number, or at least 0 and below a given positive number.
 
-    Unlike `rand` it has no seed. Spark gives `rand` a new seed in each micro-batch, writes it into the
-    generated code, and compiles that again.
+    Unlike `rand`, it has no seed. Spark gives `rand` a new seed in each micro-batch, writes the seed into the
+    generated code, and compiles the code again.
     """
     bounds = [] if below is None else [expression_of(below)]
     random = _static("java.util.concurrent.ThreadLocalRandom", "current")
@@ -211,7 +212,7 @@ def _static(name: str, method: str, *arguments: Any, returns: Any = None) -> Any
 
 
 def _constant(value: Any, kind: str | None = None) -> Any:
-    """Return the expression of a Java object, as its class or another; each task has its own copy."""
+    """Return the expression of a Java object, typed as its class or as given; each task has a copy."""
     if kind is None:
         kind = "java.lang.String" if isinstance(value, str) else value.getClass().getName()
     return java_class(f"{PACKAGE}Literal")(value, _object(kind))

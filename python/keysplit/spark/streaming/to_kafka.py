@@ -39,15 +39,15 @@ def to_kafka(
 ) -> DataStreamWriter:
     """Send the rows of a stream to the partitions of a Kafka topic by a plan, each exactly once.
 
-    Guarantees: a consumer that reads committed messages sees each row once, also after failed tasks and
+    Guarantees: a consumer that reads committed messages sees each row once, even after failed tasks and
         killed drivers, if the query restarts from its checkpoint. A task sends the rows of one partition in
         one transaction, together with the number of the micro-batch; a retried task finds this number and
         sends nothing. The rows of a micro-batch become visible partition by partition.
 
-    A retried micro-batch must have the same rows: their values may differ, but not their number or their
-    partitions. So an error is raised unless the rows and keys of the query are proved to be deterministic.
-    `plan`, `row_id` and plan log may change only between complete micro-batches: if a part of one was sent
-    with others, the query fails with a RuntimeError.
+    A retried micro-batch must have the same rows: the values of rows may differ, but not the number of rows
+    or their partitions. So an error is raised unless the rows and keys of the query are proved to be
+    deterministic. `plan`, `row_id` and the plan log may change only between complete micro-batches: if a part
+    of a micro-batch was sent before the change, the query fails with a RuntimeError.
 
     Args:
         df: a streaming DataFrame with the column `value`, and optionally `key` and `headers`, as for Spark's
@@ -55,30 +55,30 @@ def to_kafka(
         key: the key columns of the plan, often "key".
         topic: the topic; its partitions are the workers.
         servers: the addresses of some brokers, "host:port,host:port".
-        plan: as `streaming.route`; it must have as many workers as the topic has partitions.
-        settings: further settings of Kafka's client (librdkafka), such as those of security, compression, and
-            `transaction.timeout.ms`, the time limit for sending a partition, one minute if left out.
-        first_batch: the number of the first micro-batch for this sink, if the query had another sink before.
+        plan: as in `streaming.route`, with as many workers as the topic has partitions.
+        settings: further settings for Kafka's client (librdkafka), such as security, compression, and
+            `transaction.timeout.ms`, the time limit for sending a partition, one minute if omitted.
+        first_batch: the number of this sink's first micro-batch, if the query had a different sink before.
 
     Returns:
         The writer of the rows: continue with `.option("checkpointLocation", ...)` and `.start()`. On Spark
-        Connect it has a `queryName`, which must not be changed.
+        Connect the writer has a `queryName`, which must not be changed.
 
     Raises:
-        ImportError: if confluent-kafka is not installed. The executors need it and keysplit, too; on Spark
-            Connect also the server.
-        TypeError: as `streaming.route`, or if a column to send is of another type.
-        ValueError: as `streaming.route`; if `df` is a batch or has no column `value`; if a retried
-            micro-batch may have other rows or keys; if there is no such topic, or its partitions are not as
-            many as the plan's workers; if Kafka's client rejects `settings`, or they include one that
-            keysplit sets.
+        ImportError: if confluent-kafka is not installed. The executors need confluent-kafka and keysplit,
+            too; on Spark Connect the server needs both as well.
+        TypeError: as in `streaming.route`, or if a column to send has the wrong type.
+        ValueError: as in `streaming.route`; if `df` is a batch or has no column `value`; if a retried
+            micro-batch may have different rows or keys; if there is no such topic, or the numbers of its
+            partitions and of the plan's workers differ; if Kafka's client rejects `settings`, or they include
+            a setting that keysplit sets.
         ConnectionError: if no broker answers.
 
     Source:
         docs/streaming.md, "Kafka".
 
     Deviations:
-        As `Adapt`.
+        As in `Adapt`.
 
     Example:
         >>> writer = kss.streaming.to_kafka(  # doctest: +SKIP
@@ -127,7 +127,7 @@ def _splits(request: StreamRequest) -> bool:
 
 
 def _rule(request: StreamRequest) -> str:
-    """Return a name for the rule that places the rows of a micro-batch, without plans in a plan log."""
+    """Return a name for the rule that places a micro-batch's rows; it does not cover plans in a plan log."""
     hash_ = hashlib.sha256(repr((request.keys, request.params.seed)).encode())
     if _splits(request):
         hash_.update(row_hash_in_sql(request).encode())
@@ -160,7 +160,7 @@ def _sent(columns: Columns) -> list[Column]:
 
 @dataclass(frozen=True)
 class _Target:
-    """The target of the rows, for the executors."""
+    """Where executors send the rows."""
 
     topic: str
     rule: str
@@ -168,11 +168,11 @@ class _Target:
     settings: dict[str, Any]
 
     def going_by(self, plan: str) -> "_Target":
-        """Return the same for a micro-batch with a plan of the plan log, "" for none."""
+        """Return the target for a micro-batch that uses a plan from the plan log; "" for no such plan."""
         return replace(self, rule=f"{self.rule} {plan}")
 
     def resume(self, query: str, number: int, partitions: int) -> bool:
-        """Return whether a micro-batch was sent; raise RuntimeError if a part of it was, by another rule."""
+        """Return whether a micro-batch was sent; raise RuntimeError if a different rule sent a part."""
         from keysplit.kafka.once import Batch, resume
 
         return resume(Batch(query, self.rule, number, self.first, self.topic, 0), partitions, self.settings)
@@ -180,7 +180,7 @@ class _Target:
     def sender(
         self, query: str, number: int
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Return the function with which a task of a micro-batch sends its rows, those of one partition."""
+        """Return the function with which a micro-batch's task sends its rows, all of one partition."""
 
         def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from keysplit.kafka.once import Batch, send_once

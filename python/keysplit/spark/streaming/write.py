@@ -1,4 +1,4 @@
-"""`streaming.write`: write a stream to partitions, with several tasks for hot ones."""
+"""`streaming.write`: write a stream to partitions, with several tasks for hot partitions."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,16 +22,16 @@ def write(
     *,
     plan: Plan | Adapt,
 ) -> DataStreamWriter:
-    """Place the rows of a stream by a plan on the partition columns, and return a writer for them.
+    """Place the rows of a stream by a plan for the partition columns, and return a writer for the rows.
 
-    In each micro-batch several tasks at once write a hot partition, and exactly one task writes a rare one.
-    With "cut_to_fit" a micro-batch writes at most one file per partition plus workers - 1. Whether each row
-    is written exactly once depends on the sink, not on the placing; docs/streaming.md lists sinks.
+    In each micro-batch several tasks at once write a hot partition, and exactly one task writes a rare
+    partition. With "cut_to_fit" a micro-batch writes at most one file per partition plus workers - 1. Whether
+    each row is written exactly once depends on the sink, not on the placing; docs/streaming.md lists sinks.
 
     Args:
         df: a streaming DataFrame.
         partition_by: the partition columns, a name or a list of names, taken literally as in `partitionBy`.
-        plan: as `streaming.route`. "cut_to_fit" suits a write best, for instance `Adapt(8,
+        plan: as in `streaming.route`. "cut_to_fit" is best for a write, for instance `Adapt(8,
             grouping="cut_to_fit", weight="bytes")`; other groupings split a hot partition more often.
 
     Returns:
@@ -39,14 +39,14 @@ def write(
         ...)`, `.format(...)`, `.start(path)`.
 
     Raises:
-        TypeError: as `streaming.route`.
-        ValueError: as `streaming.route`, or if `df` is a batch.
+        TypeError: as in `streaming.route`.
+        ValueError: as in `streaming.route`, or if `df` is a batch.
 
     Source:
-        As `CutToFit`.
+        As in `CutToFit`.
 
     Deviations:
-        As `plan`.
+        As in `plan`.
 
     Example:
         >>> plan = kss.streaming.Adapt(8, grouping="cut_to_fit")  # doctest: +SKIP

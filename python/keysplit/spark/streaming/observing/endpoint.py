@@ -1,4 +1,4 @@
-"""The server of a driver's observed queries: pages, figures as JSON, and metrics, on one port."""
+"""The server for a driver's observed queries: pages, figures as JSON, and metrics, on one port."""
 
 import json
 import threading
@@ -21,11 +21,11 @@ class Shown:
     """The data of a query to show.
 
     Args:
-        query: its id.
-        run: the id of this start of it.
-        title: its name, or its id.
-        history: its batches.
-        totals: its metrics.
+        query: the id of the query.
+        run: the id of the query's current run.
+        title: the name of the query, or its id.
+        history: the batches of the query.
+        totals: the metrics of the query.
     """
 
     query: str
@@ -36,7 +36,7 @@ class Shown:
 
 
 class Endpoint:
-    """A server of the figures of some queries; `join` and `leave` start and stop it.
+    """A server for the figures of queries; `join` and `leave` start and stop the server.
 
     Args:
         host: the address to serve on.
@@ -53,11 +53,11 @@ class Endpoint:
         self.server = Server(host, port, self._answer)
 
     def _by_query(self) -> dict[str, Shown]:
-        """Return the data of each query, by its id, as a query may have several observers."""
+        """Return each query's data once, by the query's id, because a query may have several observers."""
         return {each.query: each for each in list(self.shown)}
 
     def _answer(self, path: str, asked: Mapping[str, str]) -> Answer | None:
-        """Answer `/QUERY/NAME`, and `/NAME` for all queries or the only one."""
+        """Answer `/QUERY/NAME`, and `/NAME` for all queries or the only query."""
         queries = self._by_query()
         *of, name = path.removeprefix("/").split("/")
         if name == "metrics" and (not of or of[0] in queries):
@@ -79,7 +79,7 @@ class Endpoint:
 
 
 def join(host: str, port: int, shown: Shown) -> Endpoint:
-    """Show a query on this driver's endpoint at a port; 0 chooses any existing endpoint.
+    """Show a query on this driver's endpoint at a port; 0 chooses an existing endpoint, if there is one.
 
     Two queries with the same name get different names in metrics.
 
@@ -102,7 +102,7 @@ def join(host: str, port: int, shown: Shown) -> Endpoint:
 
 
 def leave(endpoint: Endpoint, shown: Shown) -> None:
-    """Stop showing a query; the last one ends the endpoint."""
+    """Stop showing a query; when the last query leaves, the endpoint ends."""
     with _lock:
         endpoint.shown.remove(shown)
         if not endpoint.shown:

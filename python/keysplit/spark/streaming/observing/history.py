@@ -26,7 +26,7 @@ _TYPES = {
     **dict.fromkeys(("backlog_rows", "version", "workers", "copies"), "Int64"),
     **dict.fromkeys(("state_rows", "state_bytes", "late_rows"), "Int64"),
 }
-"""The others are float64."""
+"""The other columns are float64."""
 
 
 class History:
@@ -42,17 +42,17 @@ class History:
 
     @property
     def last(self) -> int:
-        """The number of the newest batch, -1 if there is none."""
+        """The number of the newest batch; -1 if there is none."""
         with self._lock:
             return self._batches[-1][0].progress.batch if self._batches else -1
 
     def add(self, records: Sequence[Record]) -> None:
-        """Add the records of a batch, at least one."""
+        """Add the records of a batch; there must be at least one record."""
         with self._lock:
             self._batches.append(tuple(records))
 
     def records(self, after: int = -1) -> list[Record]:
-        """Return the records of the batches after a given one, the oldest first."""
+        """Return the records of the batches after a given batch, the oldest first."""
         with self._lock:
             batches = list(self._batches)
         return [each for batch in batches for each in batch if each.progress.batch > after]

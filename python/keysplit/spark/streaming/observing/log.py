@@ -61,13 +61,13 @@ SCHEMA = pa.schema(
 
 
 class ParquetLog:
-    """Writes records to Parquet files of some batches, each created atomically.
+    """Writes records to Parquet files, each created atomically and holding several batches.
 
     Args:
         folder: a path, or a URL as in `Plan.save`; created if it does not exist.
         every: the number of batches per file.
         query: the id of the query.
-        run: the id of this start of it; the names of files begin with it.
+        run: the id of the query's current run; file names begin with this id.
 
     Raises:
         OSError: if the folder cannot be created.
@@ -84,7 +84,7 @@ class ParquetLog:
         self._written = self._last_written()
 
     def add(self, records: tuple[Record, ...]) -> None:
-        """Add the records of a batch, and write a file if it is full; a failure is a warning."""
+        """Add a batch's records, and write a file once enough batches are waiting. A failure only warns."""
         new = [each for each in records if each.progress.batch > self._written]
         if not new:  # an earlier observer has written them
             return
@@ -94,7 +94,7 @@ class ParquetLog:
             self.flush()
 
     def flush(self) -> None:
-        """Write the remaining records; a failure is a warning, and the next call tries again."""
+        """Write the remaining records. A failure only warns, and the next call tries again."""
         if not self._waiting:
             return
         rows = [
@@ -120,7 +120,7 @@ class ParquetLog:
         self._batches = 0
 
     def _last_written(self) -> int:
-        """Return the last batch of the run that is in the folder, -1 if there is none."""
+        """Return the number of the run's last batch in the folder; -1 if there is none."""
         name = re.compile(rf"{re.escape(self._run)}-\d+-(\d+)\.parquet")
         found = filter(None, map(name.fullmatch, paths.names(self._folder)))
         return max((int(each[1]) for each in found), default=-1)

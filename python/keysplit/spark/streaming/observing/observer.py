@@ -38,28 +38,28 @@ def observe(
     keep: int = 1000,
     key_labels: bool = False,
 ) -> "Observer":
-    """Observe a running query: rows per worker, imbalance, hot keys, versions of plans, durations of batches.
+    """Observe a running query: rows per worker, imbalance, hot keys, plan versions, batch durations.
 
     Rows per worker, hot keys, versions and the effect of hashing are known for an `Adapt`; `Adapt(start=plan,
-    every=None)` counts them for a plan that does not change. Other queries have only Spark's figures of each
-    batch: rows, duration, rates and backlog. Observing runs nothing on the executors, and changes neither
-    plans nor results. The observer ends with the query.
+    every=None)` counts them for a plan that does not change. All other queries have only Spark's figures for
+    each batch: rows, duration, rates and backlog. Observing runs nothing on the executors, and changes
+    neither plans nor results. The observer ends with the query.
 
     Args:
-        query: the query. If it is already running, its earlier batches are included as far as Spark and the
-            plan still have them: 100 by default.
+        query: the query. If the query is already running, its earlier batches are included as far as Spark
+            and the plan still hold their figures: 100 batches by default.
         port: serves a live page at `Observer.url`, its figures as JSON at `history.json`, and metrics for
-            Prometheus at `metrics`. Queries of a driver can share a port: the metrics then cover all of them,
-            and the page at `/` lists them. 0 takes the port of another query, or else a free one. It needs
-            the extra `keysplit[observe]`.
+            Prometheus at `metrics`. Queries of a driver can share a port: the metrics then cover all these
+            queries, and the page at `/` lists them. 0 takes the port of another query, or a free port if
+            there is none. A port needs the extra `keysplit[observe]`.
         host: the address to serve on. Everyone who can reach it can see hot keys.
         log: a folder, or its URL as in `Plan.save`, for Parquet files with a row for each batch and plan; or
-            a function to call with a dict of JSON types for each of these. It should return soon: the next
-            figures wait for it, the stream does not. Its errors become warnings.
-        log_every: the number of batches per Parquet file, at least 1. The last ones are written at the end.
+            a function to call with a dict of JSON types for each such row. The function should return soon:
+            the next figures wait for it, but the stream does not. Errors in it become warnings.
+        log_every: the number of batches per Parquet file, at least 1. The end of the query writes the rest.
         keep: the number of batches in `Observer.history`, at least 1.
-        key_labels: whether the values of hot keys are labels in the metrics. They may name people, and
-            Prometheus keeps a series for each. If False, hot keys have only their ranks.
+        key_labels: whether the values of hot keys are labels in the metrics. Values may name people, and
+            Prometheus keeps a series for each value. If False, only ranks identify hot keys.
 
     Returns:
         The observer.
@@ -103,7 +103,7 @@ def observe(
 class Observer:
     """The figures of a query, made by `streaming.observe`; several threads may use it.
 
-    It is a context manager: it stops at the end of the block, or with the query.
+    The observer is a context manager: it stops at the end of the block, or with the query.
 
     Example:
         >>> with kss.streaming.observe(query, port=0) as observer:  # doctest: +SKIP
@@ -154,7 +154,7 @@ class Observer:
 
     @property
     def url(self) -> str | None:
-        """The address of the live page, None without a port."""
+        """The address of the live page; None without a port."""
         return None if self._served is None else f"{self._served[0].server.url}{self._query}/"
 
     def history(self, by: By = "batch") -> pd.DataFrame:
@@ -164,11 +164,12 @@ class Observer:
             by: the meaning of a row:
 
                 - "batch": a batch and a plan of the query; docs/streaming.md explains the columns.
-                - "worker": a worker in a batch: `rows`, and `busy_s`, the seconds that it was busy, NaN if
-                    unknown. With more than 4,096 workers, a few neighbouring ones, and `worker` is the first.
+                - "worker": a worker in a batch: `rows`, and `busy_s`, the seconds for which the worker was
+                    busy, NaN if unknown. With more than 4,096 workers, a row stands for a few neighbouring
+                    workers, and `worker` is the first of these.
                 - "key": a hot key in a batch: its `share` of the rows, estimated from drawn rows, its
-                    `expected` share by the plan, its number of `workers`, and its `age`: the number of
-                    consecutive batches in which plans placed it individually.
+                    `expected` share according to the plan, its number of `workers`, and its `age`: the number
+                    of consecutive batches in which plans placed the key individually.
 
         Returns:
             The figures. Unknown values are missing.
@@ -201,15 +202,15 @@ class Observer:
                 self._ended.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the query has ended and all its batches were reported, or the observer was stopped.
+        """Wait until the query has ended and all its batches are reported, or the observer is stopped.
 
         Spark reports batches a moment after they have ended; `query.awaitTermination` may return earlier.
 
         Args:
-            timeout_s: the longest time to wait, in seconds; no limit if left out.
+            timeout_s: the longest time to wait, in seconds; no limit if omitted.
 
         Returns:
-            Whether it has ended.
+            Whether the query has ended.
         """
         return self._ended.wait(timeout_s)
 
@@ -235,12 +236,12 @@ class Observer:
                 self._take(progress)
 
     def _learned(self) -> float:
-        """Return the last batch that all plans have learned from, infinity without plans."""
+        """Return the last batch that all plans have learned from; infinity without plans."""
         figures = [each.figures(self._run) for each in self._plans()]
         return min((found[-1].batch if found else -1 for found in figures), default=math.inf)
 
     def _on_report(self, report: Report) -> None:
-        """Add a new report of Spark; plans learn from it first."""
+        """Add a new report from Spark, after plans have learned from the batch."""
         with self._order:
             if self._stopped:
                 return
@@ -252,7 +253,7 @@ class Observer:
                 self._take(progress)
 
     def _take_early(self, before: float = math.inf) -> None:
-        """Add the early progresses before a batch, as plans may not have learned from later ones yet."""
+        """Add the held-back reports on batches before this one; plans may not have learned from others."""
         early, self._early = self._early, []
         for each in early:
             if each.batch < before:

@@ -21,12 +21,12 @@ MOST_KEYS = 20
 
 
 def draw(title: str, query: str, records: Sequence[Record]) -> str:
-    """Return the page; in a browser it redraws itself when there are more batches.
+    """Return the page, which redraws itself in a browser when there are new batches.
 
     Args:
         title: the name of the query.
-        query: its id, with which the page requests its figures.
-        records: the records of its batches, the oldest first.
+        query: the id of the query, with which the page requests figures.
+        records: the records of the query's batches, the oldest first.
     """
     batches = list({each.progress.batch: each.progress for each in records}.values())[-MOST_BATCHES:]
     context: dict[str, Any] = {"last": None, "durations": None, "rates": None, "plans": []}
@@ -49,7 +49,7 @@ def draw(title: str, query: str, records: Sequence[Record]) -> str:
 
 
 def draw_list(queries: Sequence[tuple[str, str, Sequence[Record]]]) -> str:
-    """Return the page that lists queries, each with its id, its name and its records."""
+    """Return the page that lists queries, each with its id, name and records."""
     rows = [(query, title, records[-1].batch_row() if records else None) for query, title, records in queries]
     return render(__package__, "queries.html.j2", queries=rows)
 
@@ -84,7 +84,7 @@ _BUSIEST = (
 
 
 def _plan(name: str, records: Sequence[Record]) -> dict[str, Any]:
-    """Return the page's section on a plan; its last record is for the newest batch."""
+    """Return the page's section on a plan; the last record is for the newest batch."""
     last, rows = records[-1], [each.batch_row() for each in records]
     at = [row["time"] for row in rows]
     changes = [

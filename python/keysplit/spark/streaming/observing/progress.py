@@ -11,18 +11,19 @@ class Progress(NamedTuple):
     """A finished micro-batch.
 
     Attributes:
-        batch: its number.
-        time: when it began.
-        duration_s: how long it took, in seconds.
-        input_rows: the rows that it has read.
-        input_rows_per_s: their arrival rate; None if unknown.
-        processed_rows_per_s: their processing rate; None if unknown.
-        backlog_rows: the rows that the sources had beyond the batch when it began; None if unknown.
+        batch: the number of the micro-batch.
+        time: when the batch began.
+        duration_s: how long the batch took, in seconds.
+        input_rows: the number of rows that the batch read.
+        input_rows_per_s: the arrival rate of rows; None if unknown.
+        processed_rows_per_s: the processing rate of rows; None if unknown.
+        backlog_rows: the rows still waiting in the sources when the batch began; None if unknown.
         watermark: the watermark of the batch; None if there is none yet.
-        state_rows: the rows of state after it, over all stateful operators; None if there are none.
-        state_bytes: the memory of the state, likewise.
-        late_rows: the rows that stateful operators dropped as later than the watermark, likewise. Spark may
-            combine rows before it counts them.
+        state_rows: the rows of state after the batch, over all stateful operators; None without such
+            operators.
+        state_bytes: the memory that the state takes; None as for `state_rows`.
+        late_rows: the rows that stateful operators dropped because the watermark had passed them; None as for
+            `state_rows`. Spark may combine rows before it counts them.
     """
 
     batch: int
@@ -39,10 +40,10 @@ class Progress(NamedTuple):
 
 
 def progress_of(said: Mapping[str, Any]) -> Progress | None:
-    """Read a progress of Spark; None if no batch ran.
+    """Read a progress report from Spark; None if no batch ran.
 
     Args:
-        said: a progress as a dict; `StreamingQueryProgress` is one from Spark 4 on.
+        said: a progress report as a dict; since Spark 4 `StreamingQueryProgress` is a dict.
     """
     durations = said["durationMs"]
     if "addBatch" not in durations:
@@ -70,13 +71,13 @@ def _watermark(said: Mapping[str, Any]) -> datetime | None:
 
 
 def _of_state(said: Mapping[str, Any], name: str) -> int | None:
-    """Return a figure of all stateful operators, None if there are none."""
+    """Return a figure summed over all stateful operators; None if there are none."""
     found = [each[name] for each in said.get("stateOperators") or () if each.get(name) is not None]
     return sum(map(int, found)) if found else None
 
 
 def _of_all(said: Mapping[str, Any], name: str) -> float | None:
-    """Return the figure over all sources; Spark Connect has only one per source."""
+    """Return the figure for all sources together; Spark Connect has a figure only for each source."""
     values = [said.get(name)]
     if values[0] is None:
         values = [each.get(name) for each in said["sources"]]
@@ -85,7 +86,7 @@ def _of_all(said: Mapping[str, Any], name: str) -> float | None:
 
 
 def _backlog(sources: Any) -> int | None:
-    """Return the rows beyond the batch in all sources with offsets in rows, None if there are none."""
+    """Return how many rows are waiting in all sources whose offsets count rows; None if there are none."""
     found = [_behind(_offsets(each.get("endOffset")), _offsets(each.get("latestOffset"))) for each in sources]
     known = [each for each in found if each is not None]
     return sum(known) if known else None

@@ -49,7 +49,7 @@ _lock = threading.Lock()
 
 
 class Totals:
-    """The Prometheus metrics of a query: the last batch, and sums over the reported batches.
+    """A query's Prometheus metrics: those of the last batch, and sums over the reported batches.
 
     Args:
         query: the name of the query, or its id.
@@ -107,10 +107,10 @@ def _sum(one: np.ndarray | None, other: np.ndarray) -> np.ndarray:
 class Exposition:
     """The Prometheus metrics of all observed queries, with the label `query`.
 
-    The series of hot keys are labelled by rank, which limits their number and names nobody.
+    The series of hot keys are labelled by rank, which limits the number of series and names nobody.
 
     Args:
-        totals: returns the totals of each query, with distinct names.
+        totals: returns the totals of each query, under distinct names.
 
     Raises:
         ImportError: if prometheus_client is not installed.
@@ -127,7 +127,7 @@ class Exposition:
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """Return the metrics in the format of Prometheus."""
+        """Return the metrics in Prometheus's format."""
         return self._write(self._registry)
 
     def collect(self) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""A record: one micro-batch and its figures of one plan."""
+"""A record: one micro-batch, with the figures for one plan."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +12,13 @@ from keysplit.spark.streaming.observing.progress import Progress
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A micro-batch, with its figures of a changing plan; without one `plan` is None.
+    """A micro-batch, with the figures for a changing plan; `plan` is None if there is no such plan.
 
     Attributes:
         progress: Spark's report on the batch.
-        plan: the name of the plan, which is also its folder in the checkpoint.
+        plan: the name of the plan, which is also the name of the plan's folder in the checkpoint.
         together: how many neighbouring workers share a counter: 1 up to 4,096 workers.
-        figures: the batch's figures of the plan.
+        figures: the batch's figures for the plan.
     """
 
     progress: Progress
@@ -28,7 +28,7 @@ class Record:
 
     @property
     def worker_rows(self) -> np.ndarray:
-        """The rows of each counter of workers, int64; empty without a plan."""
+        """The rows of each worker counter, int64; empty without a plan."""
         return np.empty(0, np.int64) if self.figures is None else self._of_plan(self.figures.rows)
 
     @property
@@ -64,7 +64,7 @@ class Record:
         return row
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures as JSON types: those of the batch, and lists of workers and of hot keys."""
+        """Return all figures as JSON types: the batch's figures, and lists of workers and hot keys."""
         row, busy_s = self.batch_row(), self.worker_busy_s
         return {
             **row,
@@ -94,7 +94,7 @@ OF_PLAN = (
     "replication",
     "copies",
 )
-"""The figures of a batch that need a plan."""
+"""The figures that need a plan."""
 
 
 def _named(hot: HotKey) -> dict[str, Any]:

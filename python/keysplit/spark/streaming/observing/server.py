@@ -18,21 +18,21 @@ _POLICY = (
 
 
 class Answer(NamedTuple):
-    """An answer: its content type and its bytes."""
+    """An answer: content type and bytes."""
 
     type: str
     content: bytes
 
 
 Route = Callable[[str, Mapping[str, str]], Answer | None]
-"""Answers a path and its query string; None if there is nothing at the path."""
+"""Answers a path with its query string; None if there is nothing at the path."""
 
 
 class Server:
     """Answers GET requests on its own threads.
 
-    On a local address it answers only requests whose Host header is local, so that another site cannot read
-    it by a DNS name that resolves to this machine.
+    On a local address the server answers only requests whose Host header is local, so that no other site can
+    read its pages through a DNS name that resolves to this machine.
 
     Args:
         host: the IPv4 address to listen on.
@@ -44,7 +44,7 @@ class Server:
         port: the port.
 
     Raises:
-        OSError: if the port is taken, or the address is not one of this machine.
+        OSError: if the port is taken, or the address does not belong to this machine.
     """
 
     def __init__(self, host: str, port: int, route: Route) -> None:
