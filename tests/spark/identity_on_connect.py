@@ -192,7 +192,9 @@ def test_what_only_the_server_knows_does_not_count(spark, rows):
         drawn.select("id", F.expr("explode(sequence(0, cast(r * 9 as int)))")),
     ):
         assert deterministic(unknown) is None
-        with pytest.raises(ValueError, match=r"^row_id must be given: df may have other rows .* kss.plan"):
+        with pytest.raises(
+            ValueError, match=r"^row_id must be given: df may have different rows .* kss.plan"
+        ):
             identity.Query(unknown).identity  # noqa: B018  it is worked out when it is asked for
     assert deterministic(drawn.union(drawn)) == []
     collated = shuffled.withColumn("c", F.collate("key", "utf8_lcase"))

@@ -302,9 +302,11 @@ def test_to_kafka(spark, rows, plan, tmp_path):
     for path in (tmp_path / "checkpoint/commits").glob("*0*"):
         path.unlink()
     run(writer, tmp_path)
-    with pytest.raises(Exception, match="leave out queryName"):
+    with pytest.raises(Exception, match="do not call queryName"):
         run(writer.queryName("mine"), tmp_path / "mine")
-    with pytest.raises(ValueError, match=r"plan must have the 6 partitions of topic .* got one for 4"):
+    with pytest.raises(
+        ValueError, match=r"plan must have one worker per partition: .* has 6 .* has 4 workers"
+    ):
         kss.streaming.to_kafka(stream, "key", topic=topic, servers=servers, plan=plan.with_workers(4))
 
 
@@ -498,7 +500,7 @@ def test_a_key_by_chance_is_warned_of(rows, recwarn):
 
 
 def test_online_is_refused(rows):
-    with pytest.raises(TypeError, match=r"^df must be of a classic session for kss\.online, got"):
+    with pytest.raises(TypeError, match=r"^df must come from a classic session; kss\.online does not"):
         kss.online.route(rows, "key", ks.DChoices(workers=WORKERS))
 
 

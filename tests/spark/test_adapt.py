@@ -384,16 +384,16 @@ def test_a_hot_partition_is_written_by_several_tasks(spark, stream, tmp_path):
         ({"log": 3}, "log must be a path or URL, got 3"),
         ({"log": ""}, "log must be a folder, got ''"),
         ({"start": 5}, "start must be a Plan that kss.plan made, got int"),
-        ({"start": "plan"}, "workers must be left out with start, which has 2, got 4"),
+        ({"start": "plan"}, "workers must be omitted with start, which has 2, got 4"),
         (
             {"start": "plan", "workers": None, "seed": 1},
-            "seed must be left out with start, which has 0, got 1",
+            "seed must be omitted with start, which has 0, got 1",
         ),
-        ({"start": "plan", "workers": 2, "grouping": "fish"}, "grouping must be left out with start, by "),
-        ({"start": "plan", "workers": 2, "capacities": [1, 1]}, "capacities must be left out with start"),
+        ({"start": "plan", "workers": 2, "grouping": "fish"}, "grouping must be omitted with start, by "),
+        ({"start": "plan", "workers": 2, "capacities": [1, 1]}, "capacities must be omitted with start"),
         (
             {"start": "plan", "workers": 2, "weight": "key"},
-            "weight must be None, as start counts rows, got 'key'",
+            "weight must be None, because start counts rows, got 'key'",
         ),
     ],
     ids=str,
@@ -408,7 +408,7 @@ def test_bad_parameters_are_named(plan, given, message):
 def test_what_needs_the_rows_is_checked_before_a_query_starts(stream):
     stream.add(hot=0)
     for plan, message in (
-        (None, "plan must be given for a streaming DataFrame: kss.plan makes one from a batch of its rows, "),
+        (None, "plan must be given for a streaming DataFrame: kss.plan makes a plan from a batch of its "),
         ("a path", "plan must be a Plan or a kss.streaming.Adapt, got str"),
         (Adapt(2, weight="key"), "weight must name a numeric column, got 'key' of type string"),
         (Adapt(2, row_id="nowhere"), "row_id must name one column of the DataFrame, got 'nowhere'"),
@@ -423,7 +423,7 @@ def test_what_needs_the_rows_is_checked_before_a_query_starts(stream):
 def test_a_plan_made_by_weight_needs_the_weight(stream):
     stream.add(hot=0)
     plan = kss.plan(stream.rows(), "key", WORKERS, weight="value", row_id="value")
-    with pytest.raises(ValueError, match=r"^weight must be the one that start was made with, got None"):
+    with pytest.raises(ValueError, match=r"^weight must be the weight of start, got None"):
         Adapt(start=plan)
     routed = kss.streaming.route(stream.read(), "key", plan=Adapt(start=plan, weight="value"))
     assert "changes while the stream runs" in kss.explain(routed)
@@ -473,13 +473,13 @@ def test_a_log_is_of_one_query(stream, tmp_path, caplog):
                 with pytest.raises(StreamingQueryException) as raised:
                     query.awaitTermination(120)
                 first = str(raised.value).splitlines()[0]
-                assert "ValueError: log must be another folder for each query, got '" in first
+                assert "ValueError: log must be a different folder for each query, got '" in first
                 assert "user defined function" not in first
             else:
                 query.processAllAvailable()
         finally:
             query.stop()
-    assert "log must be another folder for each query" in caplog.text
+    assert "log must be a different folder for each query" in caplog.text
 
 
 def test_a_session_keeps_no_function_but_that_of_the_last_query(spark, stream, tmp_path):
@@ -521,7 +521,7 @@ def test_a_version_that_cannot_be_taken_is_passed_over(spark, stream, tmp_path, 
     assert versions_of_batches(tmp_path / "log") == {0: 0, 1: 0, 2: 2}
     assert [str(each.message)[:9] for each in recwarn].count("version 1") == 1
     assert not [each for each in recwarn if "was not changed" in str(each.message)]
-    with pytest.raises(ValueError, match=r"to must be a query or the folder of its plan log, got .*in'"):
+    with pytest.raises(ValueError, match=r"`to` must be a query or the folder of its plan log, got .*in'"):
         kss.streaming.publish(kss.plan(stream.rows(), "key", 2), str(tmp_path / "in"))
 
 
@@ -602,7 +602,7 @@ def test_a_restart_with_what_the_plan_log_has_not_warns(stream, tmp_path, change
         run(**changed)
     (message,) = [str(each.message) for each in warned if "continues with version" in str(each.message)]
     asked = ks.GROUPINGS[changed.get("grouping", "d_choices")](workers=changed.get("workers", WORKERS))
-    assert f"although this start requests {asked!r}: publish such a plan" in message
+    assert f"although the query now starts with {asked!r}: publish such a plan" in message
 
 
 def test_a_query_gets_more_workers_at_a_restart(spark, stream, tmp_path):
@@ -653,7 +653,7 @@ def test_rows_that_a_plan_has_placed_need_a_row_id(spark, stream):
     stream.add(hot=0)
     one, two = (spark.range(9).selectExpr("CAST(id AS STRING) AS key", f"id AS {name}") for name in "ab")
     placed = kss.streaming.join(stream.read(), one, "key", plan=Adapt(WORKERS), way="place")
-    with pytest.raises(ValueError, match=r"^row_id must be given: df may have other rows when a task is"):
+    with pytest.raises(ValueError, match=r"^row_id must be given: df may have different rows when a task is"):
         kss.streaming.join(placed, two, "key", plan=Adapt(WORKERS), way="place")
 
 
@@ -688,11 +688,13 @@ def test_workers_come_and_go_while_the_stream_runs(spark, stream, tmp_path):
     ]
     shares = found.batches[2].worker.value_counts(normalize=True)
     assert shares[1] == pytest.approx(0.5, abs=0.1)
-    with pytest.raises(ValueError, match="to must be a running query, got a stopped one"):
+    with pytest.raises(ValueError, match="`to` must be a running query, got a stopped query"):
         kss.streaming.publish(plan, query)
     log = next((tmp_path / "c" / "keysplit").iterdir())
     assert kss.streaming.publish(plan.with_workers(2), log) == 4
-    with pytest.raises(TypeError, match="to must be a streaming query, or the folder of a plan log, got int"):
+    with pytest.raises(
+        TypeError, match="`to` must be a streaming query or the folder of a plan log, got int"
+    ):
         kss.streaming.publish(plan, 3)
 
 

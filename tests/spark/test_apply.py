@@ -490,7 +490,9 @@ def test_one_function_by_a_plan_that_splits_no_key(spark):
         assert kss.explain(hashed).startswith("slices: Spark's own hash places whole keys")
         assert {row.task for row in hashed.collect()} <= {0, 1, 2}
     splits = kss.plan(df, "key", 3, grouping="w_choices")
-    with pytest.raises(ValueError, match=r"^plan must not split keys without merge: .* with 'w_choices'$"):
+    with pytest.raises(
+        ValueError, match=r"^pass merge, or use a plan that does not split .* with 'w_choices'$"
+    ):
         kss.apply(df, *arguments, plan=splits)
 
 
@@ -779,19 +781,23 @@ def test_executors_need_no_keysplit(spark):
         ({"function": "f"}, TypeError, "function must be a function, got str"),
         ({"function": "f", "merge": None}, TypeError, "function must be callable, got str"),
         ({"merge": 5}, TypeError, "merge must be a function, got int"),
-        ({"merge": None, "partial_schema": PARTS}, ValueError, "partial_schema belongs to merge: leave it"),
+        (
+            {"merge": None, "partial_schema": PARTS},
+            ValueError,
+            "partial_schema only applies with merge: omit",
+        ),
         ({"merge": None, "way": "place"}, ValueError, "way must be 'plain', 'slices' or None without plan"),
         ({"way": "broadcast"}, ValueError, "way must be 'plain', 'slices', 'place' or None, got 'broadcast'"),
         ({"schema": None}, TypeError, "schema must be a StructType or DDL, got NoneType"),
         (
             {"merge": lambda a, b, c: a},
             TypeError,
-            r"merge must take \(rows\) or \(key, rows\), got one that takes 3 arguments",
+            r"merge must take \(rows\) or \(key, rows\), got a function of 3 arguments",
         ),
         (
             {"function": lambda: 1},
             TypeError,
-            r"function must take \(rows\) or \(key, rows\), got one that takes 0",
+            r"function must take \(rows\) or \(key, rows\), got a function of 0",
         ),
         (
             {"merge": frames_one_by_one},
@@ -842,9 +848,7 @@ def test_the_time_zone_must_be_known():
     flags = settings_of({"spark.sql.session.timeZone": "Asia/Tokyo"}.get)
     assert flags.pop("timezone") == "Asia/Tokyo"
     assert flags == {key: default == "true" for key, (_, default) in SETTINGS.items() if key != "timezone"}
-    with pytest.raises(
-        ValueError, match=r"^df must be of a session that may read spark.sql.session.timeZone"
-    ):
+    with pytest.raises(ValueError, match=r"^keysplit must be able to read spark.sql.session.timeZone"):
         settings_of(lambda name: None)
 
 
@@ -882,4 +886,4 @@ def test_columns_of_one_name_are_left_to_spark(spark):
     for merge in (None, lambda parts: parts):
         found = kss.apply(df, "k", size, "n bigint", merge=merge, workers=3)
         assert [row.n for row in found.collect()] == [3, 3]
-        assert "two columns have one name" in kss.explain(found)
+        assert "two columns have the same name" in kss.explain(found)

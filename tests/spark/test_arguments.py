@@ -76,7 +76,7 @@ def test_wrong_arguments(df, function, arguments, error, message):
         ({"grouping": "best"}, ValueError, "^grouping must be one of .*d_choices.*, got 'best'$"),
         ({"grouping": 7}, TypeError, "^grouping must be a registered name or a grouping, got int$"),
         ({"grouping": ks.DChoices(workers=5)}, ValueError, r"^workers must .* DChoices\(workers=5.*, got 4$"),
-        ({"grouping": ks.DChoices(workers=4), "seed": 1}, ValueError, r"^seed must be left out .*, got 1$"),
+        ({"grouping": ks.DChoices(workers=4), "seed": 1}, ValueError, r"^seed must be omitted .*, got 1$"),
         ({"workers": None}, ValueError, "^workers must be given with grouping='d_choices'"),
         ({"row_id": 3}, TypeError, "^row_id must be a column name or a list .*, got 3$"),
         ({"row_id": []}, ValueError, "^row_id must name at least one column, got an empty"),

@@ -172,7 +172,7 @@ def drawn(df):
             "CAST(NULL AS VOID)",
             lambda df: kss.write(df, "key", workers=3),
             TypeError,
-            "partition_by must name columns that have a type, got 'key' with only nulls",
+            "partition_by cannot use 'key': its type is void (only nulls)",
         ),
         (
             "id % 2",
@@ -196,7 +196,7 @@ def drawn(df):
             "id % 2",
             lambda df: kss.join(drawn(df).filter("r > 0"), df, "key", way="broadcast", workers=3),
             ValueError,
-            "left must have the same rows each time it is read, as way='broadcast' reads both",
+            "left must have the same rows each time it is read, because way='broadcast' reads",
         ),
     ],
 )

@@ -81,7 +81,9 @@ def test_weights_are_what_moves(spark, plan):
     assert heavy.moved == pytest.approx(distance(YESTERDAY, drawn))
     assert heavy.loads.sum() == len(drawn)
     weighted = kss.plan(df, "key", 8, weight=F.lit(2))
-    with pytest.raises(ValueError, match=r"^weight must be the one that the plan was made with, got None$"):
+    with pytest.raises(
+        ValueError, match=r"^weight must be the weight that the plan was made with, got None$"
+    ):
         kss.drift(weighted, df)
     assert kss.drift(weighted, df, weight=F.lit(2)).moved == 0
 

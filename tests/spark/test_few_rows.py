@@ -89,7 +89,7 @@ def test_rows_go_where_a_plan_for_fewer_tasks_says(spark, tmp_path, sales):
         keys = sum(len(each.workers) > 1 for each in fewer.head)
         assert kss.explain(writer) == (
             f"place: {keys} key{'s are' if keys > 1 else ' is'} split over 4 workers by cut_to_fit, "
-            f"not over {WORKERS}, as 3,000 rows fill no more files of 700"
+            f"not over {WORKERS}, because 3,000 rows fill no more files of 700"
         )
 
 
@@ -98,7 +98,7 @@ def test_never_fewer_tasks_write_than_run_at_once(tmp_path, sales):
     writer.parquet(str(tmp_path / "out"))
     assert {task for _, task in tasks_of(tmp_path / "out")} == set(range(SLOTS))
     assert "split over 2 workers" in kss.explain(writer)
-    assert kss.explain(writer).endswith("as 3,000 rows fill no more files of 100,000")
+    assert kss.explain(writer).endswith("because 3,000 rows fill no more files of 100,000")
 
 
 def test_where_workers_are_no_more_than_the_rows_fill_they_stay(tmp_path, sales):
@@ -124,7 +124,7 @@ def test_a_sample_says_how_many_rows_there_are(spark):
     assert plan.sample is not None
     for how in ({"plan": plan}, {"workers": WORKERS}):
         told = kss.explain(kss.write(df, "key", rows_per_file=30_000, **how))
-        rows = re.search(r"split over 6 workers by cut_to_fit, not over 12, as ([\d,]+) rows", told)
+        rows = re.search(r"split over 6 workers by cut_to_fit, not over 12, because ([\d,]+) rows", told)
         assert float(rows[1].replace(",", "")) == pytest.approx(200_000, rel=0.05)
 
 

@@ -241,7 +241,9 @@ def a_subquery(df):
 def test_where_there_may_be_other_rows_a_row_id_is_asked_for(shuffled, plan, name):
     df = UNKNOWN[name](shuffled)
     assert deterministic(df) is None
-    why = r"^row_id must be given: df may have other rows .*; pass row_id to kss.plan .* call df.checkpoint"
+    why = (
+        r"^row_id must be given: df may have different rows .*; pass row_id to kss.plan .* call df.checkpoint"
+    )
     with pytest.raises(ValueError, match=why) as error:
         identity.Query(df).identity  # noqa: B018  it is worked out when it is asked for
     assert "\n" not in str(error.value)
@@ -487,12 +489,12 @@ def test_a_table_beside_a_stream_may_have_changed(spark, rows, tmp_path):
     stream = spark.readStream.format("rate").load()
     joined = identity.Query(stream.join(table, "value"))
     assert joined.determinism.rows is None
-    assert joined.why_unrepeatable(["value"]).startswith("a table beside the stream")
+    assert joined.why_unrepeatable(["value"]).startswith("a table joined to the stream")
     local = spark.createDataFrame([(1, "a")], "value long, s string")
     assert identity.Query(stream.join(local, "value")).why_unrepeatable(["value"]) is None
     kept = identity.Query(stream.join(table.localCheckpoint(), "value"))  # a new driver makes another one
     assert kept.determinism.rows is None
-    assert kept.why_unrepeatable(["value"]).startswith("a table beside the stream")
+    assert kept.why_unrepeatable(["value"]).startswith("a table joined to the stream")
 
 
 def test_the_index_of_pandas_on_spark_does_not_count(spark, shuffled, conf):
@@ -550,7 +552,7 @@ def a_function():
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_key_by_chance_is_warned_of(shuffled, name):
     df = shuffled.withColumn("salt", DRAWN[name]()).withColumn("salt", F.concat("s", "salt")).filter("id > 3")
-    why = f"^key column 'salt' of df depends on (the )?{name}.* Derive it from columns"
+    why = f"^key column 'salt' of df depends on (the )?{name}.* Derive the key from columns"
     with pytest.warns(UserWarning, match=why):
         identity.Query(df).warn_of_keys_by_chance(["key", "salt"])
 
@@ -721,7 +723,7 @@ def test_trust_is_checked(shuffled):
     with pytest.raises(TypeError, match=r"^trust must be a list"):
         kss.plan(shuffled, "key", 4, trust=3)
     for bad in (3, lambda x: x):
-        with pytest.raises(TypeError, match=r"^trust must hold column names"):
+        with pytest.raises(TypeError, match=r"^trust must contain only column names"):
             kss.plan(shuffled, "key", 4, trust=[bad])
 
 

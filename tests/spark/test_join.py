@@ -444,7 +444,7 @@ def test_texts_that_spark_pads_to_compare_them_are_refused(conf, texts):
     short, long, again = texts(3), texts(5), texts(3)
     assert short.join(long, "k").count() == 1
     with pytest.raises(
-        TypeError, match=r"^on must have CHAR of one length .*, got char\(3\) and char\(5\): pad"
+        TypeError, match=r"^on must have CHAR of the same length .*, got char\(3\) and char\(5\): pad"
     ):
         kss.join(short, long, "k", workers=4)
     padded = short.withColumn("k", F.rpad("k", 5, " "))
@@ -501,7 +501,7 @@ def test_why_no_hot_key_is_broadcast(conf, large, many_slots, facts):
     assert kss.explain(cached).startswith("broadcast: ")
     conf("spark.sql.autoBroadcastJoinThreshold", "-1")
     joined = kss.join(rows, names, "k", plan=plan)
-    assert "no broadcast, as spark.sql.autoBroadcastJoinThreshold is below 0" in kss.explain(joined)
+    assert "no broadcast, because spark.sql.autoBroadcastJoinThreshold is below 0" in kss.explain(joined)
 
 
 @pytest.mark.filterwarnings("ignore:key column 'k' of")
@@ -510,7 +510,7 @@ def test_a_key_that_is_drawn_is_never_read_twice(facts):
     drawn = rows.repartition(2).withColumn("k", (F.col("k") + F.rand()).cast("long"))
     for left, right in ((drawn, names), (rows, drawn.withColumnRenamed("v", "w"))):
         with pytest.raises(
-            ValueError, match=r"^(left|right) must have the same rows .* as way='broadcast' reads both"
+            ValueError, match=r"^(left|right) must have the same rows .* because way='broadcast' reads"
         ):
             kss.join(left, right, "k", plan=plan, way="broadcast")
 
@@ -666,7 +666,7 @@ def test_a_side_that_is_read_twice_must_be_the_same_twice(spark):
     plan = kss.plan(df, "k", 4, grouping="w_choices")
     for risky in (df.repartition(4).sample(0.5, seed=1), df.repartition(4).limit(20)):
         with pytest.raises(
-            ValueError, match=r"^left must have the same rows each time it is read, as a full"
+            ValueError, match=r"^left must have the same rows each time it is read, because a"
         ):
             kss.join(risky, right, "k", "full", plan=replace(plan, row_id=("v",)), way="place")
     assert kss.join(df, right, ("k",), "full", plan=plan, way="place").count() == 42
@@ -700,5 +700,7 @@ def test_a_session_that_was_stopped_is_named(spark, monkeypatch):
         ("left", lambda: kss.join(df, df, "id", workers=2)),
         ("spark", lambda: kss.diagnose(spark)),
     ):
-        with pytest.raises(ValueError, match=rf"^{argument} must be .*that runs, got one that was stopped$"):
+        with pytest.raises(
+            ValueError, match=rf"^{argument} must be .*that is running, got a stopped session$"
+        ):
             call()

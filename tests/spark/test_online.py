@@ -178,7 +178,7 @@ def test_a_filter_behind_runs_the_router_once_a_row(spark):
         ({"grouping": 8}, TypeError, r"^grouping must be a grouping of keysplit.GROUPINGS .* got int: "),
         ({"grouping": kss.CutToFit(workers=4)}, TypeError, "^grouping must .* got keysplit.CutToFit: "),
         ({"allow_inexact": "False"}, TypeError, "^allow_inexact must be True or False, got 'False'$"),
-        ({"state": "routers"}, ValueError, "^state must be left out for a batch, .* got 'routers'$"),
+        ({"state": "routers"}, ValueError, "^state must be omitted for a batch, .* got 'routers'$"),
         ({"key": "nokey"}, ValueError, "^key must name one column of the DataFrame, got 'nokey'; it has "),
         ({"key": []}, ValueError, "^key must name at least one column, got an empty list$"),
         ({"key": "m"}, TypeError, "^key must not hold maps, got 'm' of type map<string,bigint>$"),

@@ -104,7 +104,7 @@ def test_tasks_of_no_stream_are_refused(route, tmp_path, missing):
 def test_states_of_other_routers_are_refused(route, params):
     route(KEYS["a"], 0)
     name = f"{type(params).__name__} for {params.workers} workers"
-    message = rf"state must be of {name}, .*/source-0/batch-0: snapshot is of another .* another state folder"
+    message = rf"state must be of {name}, .*/source-0/batch-0: snapshot is of another .* a new state folder"
     with pytest.raises(ValueError, match=message):
         route(KEYS["a"], 1, params=params)
 

@@ -113,7 +113,7 @@ def test_states_of_other_workers_are_refused(spark, files, tmp_path):
 
     with pytest.raises(Exception, match="an attempt"):
         run(routed(WORKERS), tmp_path / "c", Rows(fails=1))
-    with pytest.raises(Exception, match=r"state must be of DChoices for 5 workers, as this query is, got "):
+    with pytest.raises(Exception, match=r"state must be of DChoices for 5 workers, like this query, got "):
         run(routed(5), tmp_path / "c", Rows())
 
 
@@ -158,7 +158,10 @@ def test_other_streams_are_refused(spark, files, tmp_path):
     for df, message in (
         (counted, "is exact only if a retried batch has the same rows in the same order, got "),
         (read(spark, files).repartition(3), "is exact only if a retried batch has the same rows"),
-        (spark.read.json(str(files)), "state must be left out for a batch, as its routers end with it, got "),
+        (
+            spark.read.json(str(files)),
+            "state must be omitted for a batch, whose routers end with the batch, got ",
+        ),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
             kss.online.route(df, "key", FISH, state=state)

@@ -180,7 +180,7 @@ def test_a_plan_of_yesterday_routes_today(spark, hot):
 def test_arguments_must_fit_the_plan(spark, hot):
     plan = kss.plan(hot, "key", 6, seed=2)
     for workers in (5, True, 6.0):
-        message = rf"^workers must be left out with a plan, which has 6, got {workers}$"
+        message = rf"^workers must be omitted with a plan \(it has 6\), got {workers}$"
         with pytest.raises(ValueError, match=message):
             kss.route(hot, "key", plan=plan, workers=workers)
     with pytest.raises(

@@ -64,15 +64,15 @@ def test_completion_shows_public_names_only():
     [
         (
             lambda: kss.route(None, "key", 8),
-            "route takes df, key by position and all others by name, such as workers=8, got 8 by position",
+            "route takes df, key by position and all other arguments by name, such as workers=8, got 8 by",
         ),
         (
             lambda: kss.write(None, "key", 8),
-            "write takes df, partition_by by position and all others by name",
+            "write takes df, partition_by by position and all other arguments by name",
         ),
         (
             lambda: kss.join(None, None, "key", "inner", 8),
-            "join takes left, right, on, how by position and all others by name, such as workers=8, got 8",
+            "join takes left, right, on, how by position and all other arguments by name, such as workers=8",
         ),
     ],
 )

@@ -623,7 +623,7 @@ def test_state_of_another_query_is_refused(spark):
 
     assert message() == (
         "partial_schema must have the columns of the checkpoint's partial results, and may have more, "
-        "got one without ['v']"
+        "got a schema without ['v']"
     )
     assert (
         "those of the checkpoint's state, ['bigint'] by event time, got ['bigint'] by processing"
@@ -659,7 +659,7 @@ def test_executors_need_no_keysplit(spark):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"plan": None}, ValueError, "plan must be given for a streaming DataFrame: kss.plan makes one"),
+        ({"plan": None}, ValueError, "plan must be given for a streaming DataFrame: kss.plan makes a plan"),
         ({"function": 5}, TypeError, "function must be a function, got int"),
         ({"merge": None}, TypeError, "merge must be a function, got NoneType"),
         ({"combine": 5}, TypeError, "combine must be a function, got int"),
@@ -668,13 +668,13 @@ def test_executors_need_no_keysplit(spark):
         ({"partial_schema": "n long, n"}, ValueError, "partial_schema must be DDL such as"),
         ({"format": "rows"}, ValueError, "format must be 'pandas' or 'arrow', got 'rows'"),
         ({"clock": "wall"}, ValueError, "clock must be 'processing' or 'event', got 'wall'"),
-        ({"clock": "event"}, ValueError, "clock must be left out without every, and with window"),
+        ({"clock": "event"}, ValueError, "clock must be omitted without every, and with window"),
         ({"clock": "event", "every": "1 hour"}, ValueError, "df must have a watermark for clock='event'"),
         ({"window": HOURS}, ValueError, "df must have a watermark on the time of"),
         ({"window": "at"}, TypeError, r"window must be a column such as F.window.*, got 'at'"),
-        ({"window": HOURS, "every": "1 hour", "clock": "event"}, ValueError, "clock must be left out"),
+        ({"window": HOURS, "every": "1 hour", "clock": "event"}, ValueError, "clock must be omitted"),
         ({"window": lambda: F.session_window("at", "1 hour")}, ValueError, "got a session window"),
-        ({"combine": combine}, ValueError, "combine must be left out without window or every"),
+        ({"combine": combine}, ValueError, "combine must be omitted without window or every"),
         ({"every": 5}, TypeError, "every must be a str or a timedelta, got int"),
         ({"every": "1 month"}, ValueError, "every must be a period of whole milliseconds, above 0 and"),
         ({"every": "99999999999999 days"}, ValueError, "such as '5 minutes', got '99999999999999 days'"),
@@ -682,7 +682,7 @@ def test_executors_need_no_keysplit(spark):
         ({"every": "0 seconds"}, ValueError, "every must be a period of whole milliseconds, above 0"),
         ({"every": dt.timedelta(microseconds=1500)}, ValueError, "every must be a period of whole milli"),
         ({"key": "nokey"}, ValueError, "key must name one column of the DataFrame, got 'nokey'"),
-        ({"partial_schema": MONTHS}, ValueError, "df and schemas must hold types that Spark shows to"),
+        ({"partial_schema": MONTHS}, ValueError, "df and schemas must have types that Spark passes to"),
     ],
 )  # fmt: skip
 def test_arguments_are_checked(files, plan, change, error, message):

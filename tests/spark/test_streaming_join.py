@@ -331,7 +331,7 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
         (
             {"how": "anti"},
             ValueError,
-            "how must be inner, left, right or semi in a join of two streams, as Spark has no",
+            "how must be inner, left, right or semi in a join of two streams, because Spark",
         ),
         (
             {"how": "left", "split": "right"},
@@ -347,13 +347,13 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
         (
             {"plan": Adapt(WORKERS)},
             ValueError,
-            "plan must be a Plan in a join of two streams, as a change of plan cannot move state, "
+            "plan must be a Plan in a join of two streams, because a change of plan cannot move state, "
             "got keysplit.Adapt",
         ),
         (
             {"plan": None},
             ValueError,
-            "plan must be a Plan in a join of two streams, as a change of plan cannot move state, "
+            "plan must be a Plan in a join of two streams, because a change of plan cannot move state, "
             "got NoneType",
         ),
         (

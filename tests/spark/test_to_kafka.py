@@ -233,7 +233,7 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
     plan = kss.plan(rows, "key", 4, sample=1)
     by_hash, by_value = kss.plan(rows, "key", 3, grouping="key", sample=1), Adapt(3, row_id="value")
     upper = F.udf(str.upper)
-    repeats = "df must have the same rows each time it is read, as a retried micro-batch "
+    repeats = "df must have the same rows each time it is read, because a retried micro-batch "
     for df, arguments, error, message in [
         (rows, {}, ValueError, "df must be a streaming DataFrame, got a batch one: "),
         (stream.drop("value"), {}, ValueError, "df must have a column 'value' to send, got ['key', "),
@@ -277,8 +277,8 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
             stream,
             {"plan": plan},
             ValueError,
-            "plan must have the 3 partitions of topic 'arguments' as workers, got one for 4: "
-            "plan.with_workers(3) makes it",
+            "plan must have one worker per partition: topic 'arguments' has 3 partitions, the plan has 4 "
+            "workers; use plan.with_workers(3)",
         ),
     ]:
         by_key = Adapt(3, row_id="key")
@@ -459,8 +459,8 @@ def test_spark_s_own_connector_sends_by_a_plan_and_is_routed_online(tmp_path):
     columns, option, two, merged = found.pop("refused")
     assert columns.startswith("df must have the columns topic and partition of its source for kss.online")
     begin = "df must read each partition of the topic in one task for kss.online, got the"
-    assert option == f"{begin} options ['minpartitions']: leave them out"
-    assert merged == f"{begin} operators ['Repartition']: call them after"
+    assert option == f"{begin} options ['minpartitions']: omit these options"
+    assert merged == f"{begin} operators ['Repartition']: apply them after routing"
     assert two.startswith("df must have no source but Kafka for kss.online, got 2")
     assert found == {
         "missing": 0,

@@ -119,7 +119,7 @@ def test_wrong_arguments_are_refused(sales, arguments, error, message):
 
 
 def test_a_column_is_left_for_the_files(sales):
-    with pytest.raises(ValueError, match=r"^partition_by must leave a column for the files, got all of them"):
+    with pytest.raises(ValueError, match=r"^partition_by must leave a column for the files, got all columns"):
         kss.write(sales, sales.columns, workers=3)
 
 

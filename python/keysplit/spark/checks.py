@@ -29,8 +29,8 @@ def by_name(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
     def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         if len(args) > len(placed):
             raise TypeError(
-                f"{function.__name__} takes {', '.join(placed)} by position and all others by name, such as "
-                f"workers=8, got {args[len(placed)]!r} by position"
+                f"{function.__name__} takes {', '.join(placed)} by position and all other arguments by "
+                f"name, such as workers=8, got {args[len(placed)]!r} by position"
             )
         return function(*args, **kwargs)
 
@@ -62,7 +62,7 @@ def refuse_stopped(spark: Any, argument: str = "spark") -> None:
     """Raise ValueError if a session was stopped."""
     if is_stopped(spark):
         what = "a session" if argument == "spark" else "of a session"
-        raise ValueError(f"{argument} must be {what} that runs, got one that was stopped")
+        raise ValueError(f"{argument} must be {what} that is running, got a stopped session")
 
 
 def refuse_stream(df: Any, argument: str = "df", remedy: str = "") -> None:

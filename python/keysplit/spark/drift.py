@@ -58,7 +58,7 @@ def drift(
             f"plan must have a grouping of kss.plan, got {plan.grouping.name!r}, which is for streams only"
         )
     if plan.weighted and weight is None:
-        raise ValueError("weight must be the one that the plan was made with, got None")
+        raise ValueError("weight must be the weight that the plan was made with, got None")
     check(df, key, plan)
     request = planning(
         df,

@@ -52,7 +52,7 @@ def fitted(request: Request, rows_per_file: int | None) -> tuple[Request, str]:
     if tasks >= plan.workers:
         return request, ""
     fewer = _for_tasks(plan, rows, tasks)
-    why = f", not over {plan.workers}, as {rows:,.0f} rows fill no more files of {least:,}"
+    why = f", not over {plan.workers}, because {rows:,.0f} rows fill no more files of {least:,}"
     return replace(request, plan=fewer, params=fewer.grouping), why
 
 

@@ -19,7 +19,7 @@ def place_of(path: Any, max_age: Any) -> Place | None:
     age = period_of("max_age", max_age)
     if path is None:
         if age is not None:
-            raise ValueError(f"max_age must be left out without path, got {max_age!r}")
+            raise ValueError(f"max_age only applies with path, got {max_age!r}")
         return None
     paths.check(path)
     return Place(path, age)
@@ -104,5 +104,5 @@ class Place:
             if stored != asked:
                 raise ValueError(
                     f"the plan at {os.fspath(self.path)!r} must be for the same {what}: it has {stored!r}, "
-                    f"got {asked!r}. Use another path, or delete that plan"
+                    f"got {asked!r}. Use a different path, or delete the plan"
                 )

@@ -207,7 +207,7 @@ def grouping_of(grouping: Any, workers: Any, seed: Any, known: Mapping[str, Any]
         raise ValueError(_unknown_grouping(names[type(grouping)], known))
     for name, value in (("workers", workers), ("seed", seed)):
         if value is not None and value != getattr(grouping, name):
-            raise ValueError(f"{name} must be left out or equal the one of {grouping!r}, got {value!r}")
+            raise ValueError(f"{name} must be omitted or match that of {grouping!r}, got {value!r}")
     return grouping
 
 
@@ -283,8 +283,8 @@ def warn_of_rows(request: Request, plan: Plan, met: Met | None) -> None:
     if plan.heaviest_row > BALANCED:
         least = "at least " if plan.sample is not None else ""
         warn(
-            f"one row weighs {least}{plan.heaviest_row:.2f} times the fair share of a worker, which gets all "
-            "of it: no split helps beyond that; divide such rows, or use fewer workers"
+            f"one row weighs {least}{plan.heaviest_row:.2f} times the fair share of a worker, which gets "
+            "the whole row: no split can help further; divide such rows, or use fewer workers"
         )
     split = plan.split_keys[:_KEYS]
     if request.query.is_shuffled:  # reading rows would run everything upstream, so only types are checked
@@ -320,7 +320,7 @@ def _warn_of_few_values(request: Request, key: FrequentKey) -> None:
     if different < len(key.workers):
         warn(
             f"rows of key {key.key} cannot be spread over {len(key.workers)} workers: {names} have at most "
-            f"{different} distinct values (downstream of a shuffle floats and arrays do not count); pass "
+            f"{different} distinct values (floats and arrays do not count downstream of a shuffle); pass "
             "row_id with columns that distinguish rows"
         )
 

@@ -60,14 +60,14 @@ class Records:
     def __init__(self, spark: Any) -> None:
         if is_connect(spark) and is_session(spark):
             raise ValueError(
-                "spark must be a classic session, got one of Spark Connect, which has no figures of tasks: "
-                "set spark.eventLog.enabled=true on the server, and pass the log to keysplit.diagnose(path) "
-                "or `keysplit diagnose PATH`"
+                "spark must be a classic session, got a Spark Connect session, which exposes no task "
+                "metrics: set spark.eventLog.enabled=true on the server, and pass the log to "
+                "keysplit.diagnose(path) or `keysplit diagnose PATH`"
             )
         if not isinstance(spark, SparkSession):
             raise TypeError(f"spark must be a SparkSession, got {type(spark).__name__}")
         if is_stopped(spark):
-            raise ValueError("spark must be a session that runs, got one that was stopped")
+            raise ValueError("spark must be a session that is running, got a stopped session")
         self._spark = spark
         self._context = spark.sparkContext
         settle(spark)

@@ -132,8 +132,8 @@ def _row_fields(spark: SparkSession, plan: Plan, row_id: str | StructType | None
         if plan.splits:
             chosen = f" of {list(plan.row_id)}" if plan.row_id else ""
             raise ValueError(
-                f"row_id must be given for a plan that splits keys: the columns{chosen} that tell rows "
-                "apart, with their types, such as row_id='id BIGINT'"
+                f"row_id must be given for a plan that splits keys: the columns{chosen} that distinguish "
+                "rows, with their types, such as row_id='id BIGINT'"
             )
         return []
     if not isinstance(row_id, str | StructType):

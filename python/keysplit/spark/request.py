@@ -159,7 +159,7 @@ def params_of(plan: Any, workers: Any, grouping: str, df: DataFrame) -> Any:
         remedy = ": kss.streaming takes it" if type(plan).__name__ == "Adapt" else remedy
         raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}{remedy}")
     if workers is not None and (isinstance(workers, bool | float) or workers != plan.workers):
-        raise ValueError(f"workers must be left out with a plan, which has {plan.workers}, got {workers!r}")
+        raise ValueError(f"workers must be omitted with a plan (it has {plan.workers}), got {workers!r}")
     return plan.grouping
 
 

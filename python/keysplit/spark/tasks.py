@@ -33,6 +33,6 @@ def _of_query(name: str) -> str:
     if value is None:
         raise RuntimeError(
             f"this task must belong to a streaming query, got no {name}: in foreachBatch, start threads as "
-            "pyspark.InheritableThread, as others do not inherit it"
+            "pyspark.InheritableThread, because other threads do not inherit this property"
         )
     return str(value)

@@ -99,11 +99,11 @@ def refuse_as_folders(names: Sequence[str], columns: Columns) -> None:
     for key, field in zip(keys, columns.fields_of("partition_by", keys), strict=True):
         type_ = field.dataType
         if isinstance(type_, NullType):
-            raise TypeError(f"partition_by must name columns that have a type, got {key!r} with only nulls")
+            raise TypeError(f"partition_by cannot use {key!r}: its type is void (only nulls)")
         if isinstance(type_, ArrayType | MapType | StructType):
             raise TypeError(
                 f"partition_by must name columns without arrays, maps and structs, got {key!r} of type "
                 f"{type_.simpleString()}"
             )
     if len(names) == len(columns.names):
-        raise ValueError(f"partition_by must leave a column for the files, got all of them: {names}")
+        raise ValueError(f"partition_by must leave a column for the files, got all columns: {names}")

@@ -138,11 +138,11 @@ def _whole(
     """Build the query for one function; `asked` says whether the caller gave the number of workers."""
     df, plan = request.df, request.plan
     if partial_schema is not None:
-        raise ValueError("partial_schema belongs to merge: leave it out, or pass merge")
+        raise ValueError("partial_schema only applies with merge: omit it, or pass merge")
     if plan is not None and plan.splits:
         raise ValueError(
-            "plan must not split keys without merge: use grouping='distribution_aware', got a plan with "
-            f"{plan.grouping.name!r}"
+            "pass merge, or use a plan that does not split keys (grouping='distribution_aware'); got a plan "
+            f"with {plan.grouping.name!r}"
         )
     with_key = _takes_key_in_spark(function)
     result_type = struct(df, "schema", schema)
@@ -278,5 +278,5 @@ def _takes_key_in_spark(function: Any) -> bool:
         raise TypeError(f"function must be callable, got {type_name(function)}")
     taken = len(inspect.getfullargspec(function).args)
     if taken not in (1, 2):
-        raise TypeError(f"function must take (rows) or (key, rows), got one that takes {taken} arguments")
+        raise TypeError(f"function must take (rows) or (key, rows), got a function of {taken} arguments")
     return taken == 2

@@ -148,7 +148,7 @@ def takes_key(argument: str, function: Any) -> bool:
     rest = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     asked = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters)
     if needed > 2 or asked or not (positional or rest):
-        raise TypeError(f"{argument} must take (rows) or (key, rows), got one that takes {needed} arguments")
+        raise TypeError(f"{argument} must take (rows) or (key, rows), got a function of {needed} arguments")
     if _has_iterator(function):
         raise TypeError(
             f"{argument} must take all rows of a group at once and return them at once, got a function that "
@@ -227,7 +227,7 @@ def uncarried(request: Request, returned: StructType) -> str | None:
     """Return why only Spark can process the groups; None if keysplit can."""
     names = request.columns.names
     if len(set(names)) < len(names):  # Spark's Arrow tables have each name once
-        return "two columns have one name"
+        return "two columns have the same name"
     for field in [*request.columns.schema, *returned]:
         if not _is_carried(field.dataType):
             return f"column {field.name!r} is of type {field.dataType.simpleString()}"

@@ -180,7 +180,7 @@ class Query:
         """
         if self.determinism.rows is not None:
             raise ValueError(
-                "row_id must be given: df may have other rows when a task is retried, because of "
+                "row_id must be given: df may have different rows when a task is retried, because of "
                 f"{self.determinism.rows}; {self._remedies('functions')}"
             )
         reasons, fields = self.reasons(), schema_of(self.df).fields
@@ -227,8 +227,8 @@ class Query:
             if isinstance(why, ByChance):
                 warn(
                     f"key column {name!r} of {self.argument} depends on {why}: when a task is retried, its "
-                    "rows may get other keys, and Spark then loses rows, duplicates rows or stops the job. "
-                    "Derive it from columns of the row, such as F.pmod(F.xxhash64('order_id'), F.lit(8))"
+                    "rows may get different keys, and Spark then loses or duplicates rows, or fails. Derive "
+                    "the key from columns of the row, such as F.pmod(F.xxhash64('order_id'), F.lit(8))"
                 )
 
     def keeps(self, row_id: Sequence[str]) -> bool:
@@ -282,8 +282,8 @@ class Query:
         if shuffle is not None:
             raise ValueError(
                 f"kss.online is exact only without an upstream shuffle, got {shuffle}: use a plan "
-                "(kss.repartition), sort within partitions by all columns, call df.checkpoint() first, write "
-                "df and read it back, or pass allow_inexact=True"
+                "(kss.repartition), sort within partitions by all columns, call df.checkpoint() first, "
+                "write df to files and read them back, or pass allow_inexact=True"
             )
         why = found.rows or next(filter(None, self._whys(keys)), None)
         if why is None and weight is not None:
@@ -365,7 +365,7 @@ def trusted_names(trust: Any) -> frozenset[str]:
     for each in trust:
         name = each if isinstance(each, str) else getattr(each, "__name__", "<lambda>")
         if name == "<lambda>":
-            raise TypeError(f"trust must hold column names, and functions that have a name, got {each!r}")
+            raise TypeError(f"trust must contain only column names and named functions, got {each!r}")
         names.add(name if isinstance(each, str) else name + _CALLED)
     return frozenset(names)
 

@@ -215,7 +215,7 @@ class Walk:
         self._again = self._again or self._leaves.again(node, output)
         is_fixed = node.name.startswith(_FIXED) and not self._leaves.is_checkpoint(node, output)
         if self._anew and why is None and not is_fixed:
-            why = f"a table beside the stream, which may have changed downstream of {self._anew}"
+            why = f"a table joined to the stream, which may have changed downstream of {self._anew}"
         columns = dict.fromkeys(output, why)
         if self._anew and why is None:  # Spark may cut files into other blocks
             blocks = [each[0]["exprId"]["id"] for each in attributes if _is_of_blocks(each[0])]

@@ -99,7 +99,7 @@ def refuse_condition(kind: str, hot: str) -> None:
     if kind in ("left", "right") and hot != kind:
         raise ValueError(
             f"split must be {kind!r} in a {kind} join with a condition, got {hot!r}: rows of the other side "
-            "are copied, and would be returned once per worker"
+            "are copied to several workers, and each copy would be returned"
         )
 
 
@@ -110,7 +110,7 @@ def key_types_of(names: Sequence[str], columns: dict[str, Columns]) -> dict[str,
         if key_kinds([mine.dataType]) != key_kinds([theirs.dataType]):
             raise TypeError(
                 f"on must have the same type on both sides, got {mine.dataType.simpleString()} and "
-                f"{theirs.dataType.simpleString()}: cast one of them"
+                f"{theirs.dataType.simpleString()}: cast one side"
             )
         _refuse_padded(mine, theirs, columns["left"])
     return {side: [field.dataType for field in found] for side, found in fields.items()}
@@ -123,8 +123,8 @@ def _refuse_padded(mine: StructField, theirs: StructField, columns: Columns) -> 
         return
     if raw[0] != raw[1]:
         raise TypeError(
-            f"on must have CHAR of one length on both sides, got {raw[0]} and {raw[1]}: pad the shorter one, "
-            "by rpad(column, length, ' ')"
+            f"on must have CHAR of the same length on both sides, got {raw[0]} and {raw[1]}: pad the "
+            "shorter column with rpad(column, length, ' ')"
         )
     if setting_of(columns.df.sparkSession)(_PADDED) == "false":
         raise TypeError(f"on must not be {raw[0]} where {_PADDED} is false: cast both sides to STRING")

@@ -60,7 +60,7 @@ def refuse_way(way: str | None, request: Request, other: Query) -> None:
     """
     if way == "broadcast":
         for query in (request.query, other):
-            query.refuse_unrepeatable(request.keys, "as way='broadcast' reads both sides twice")
+            query.refuse_unrepeatable(request.keys, "because way='broadcast' reads both sides twice")
 
 
 def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tuple[DataFrame, Way]:
@@ -84,7 +84,7 @@ def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tupl
         against = "the other side's rows of the hot keys exceed the broadcast limit"
     if plain_does is not None:
         return plain, Way("plain", plain_does)
-    return by_worker(sides), _placed(sides, f"no broadcast, as {against}")
+    return by_worker(sides), _placed(sides, f"no broadcast, because {against}")
 
 
 def _against_broadcast(sides: Sides, keys: Sequence[FrequentKey], limit: int) -> str | None:

@@ -36,7 +36,7 @@ def by_worker(
     # Any row of a key will do, unless a condition chooses among them.
     by_keys = kind in ("semi", "anti") and sides.joining.where is None
     if once:
-        request.query.refuse_unrepeatable(names, f"as a {kind} join needs its keys first")
+        request.query.refuse_unrepeatable(names, f"because a {kind} join needs its keys first")
         # A row of the other side without a match must be returned once. A row without any match is not
         # copied. If it has one, its copies on workers without a match are dropped after the join.
         copies = sides.met(copies, _split_rows(sides), "left", found)

@@ -27,7 +27,7 @@ from keysplit.spark.weights import weight_of
 
 __all__ = ["repartition", "route"]
 
-_WAY = Way("online", "each task routes its rows in their order with a router of its own")
+_WAY = Way("online", "each task routes its rows in order with its own router")
 
 
 def route(
@@ -143,7 +143,7 @@ def _routed(
 ) -> DataFrame:
     refuse_other_frames(df)
     if is_connect(df):
-        raise TypeError("df must be of a classic session for kss.online, got a DataFrame of Spark Connect")
+        raise TypeError("df must come from a classic session; kss.online does not support Spark Connect")
     _check_grouping(grouping)
     check_flag("allow_inexact", allow_inexact)
     _check_state(df, state, allow_inexact)
@@ -193,10 +193,10 @@ def _check_state(df: DataFrame, state: Any, allow_inexact: bool) -> None:
             "that all executors reach"
         )
     if df.isStreaming and allow_inexact:
-        raise ValueError("allow_inexact must be False for a streaming DataFrame, got True: leave it out")
+        raise ValueError("allow_inexact must be False for a streaming DataFrame, got True: omit it")
     if state is not None and not df.isStreaming:
         raise ValueError(
-            f"state must be left out for a batch, as its routers end with it, got {os.fspath(state)!r}"
+            f"state must be omitted for a batch, whose routers end with the batch, got {os.fspath(state)!r}"
         )
 
 

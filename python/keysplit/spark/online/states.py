@@ -100,9 +100,9 @@ def _refuse_other(states: States) -> None:
         mark = None
     if mark != states.mark:
         raise RuntimeError(
-            "state must be a folder that the driver and all executors share, "
-            f"got {states.folder!r}, where this executor does not find the driver's mark: "
-            "pass a URL, or a path on a shared file system"
+            f"state must be a folder that the driver and all executors share, got {states.folder!r}, but "
+            "this executor cannot find the driver's marker file there: pass a URL, or a path on a shared "
+            "file system"
         )
 
 
@@ -122,8 +122,8 @@ def _restored(params: Any, source: int, folder: str, batch: int) -> Any:
         return params.router(source=source, snapshot=base64.b64decode(paths.read(path)))
     except ValueError as error:
         raise ValueError(
-            f"state must be of {type(params).__name__} for {params.workers} workers, as this query is, "
-            f"got {path}: {error}; start the query as before, or with another state folder"
+            f"state must be of {type(params).__name__} for {params.workers} workers, like this query, got "
+            f"{path}: {error}; start the query as before, or with a new state folder"
         ) from error
 
 

@@ -43,21 +43,22 @@ def places_in_topics(df: DataFrame) -> list[str] | None:
         return None
     if len(leaves) > 1:
         raise ValueError(
-            f"df must have no source but Kafka for kss.online, got {len(leaves)}: route each by itself"
+            f"df must have no source but Kafka for kss.online, got {len(leaves)}: route each source "
+            "separately"
         )
     (leaf,) = topics
     above = {kind_of(each) for each in _operators(plan)} - _KEEPING - {_STREAM}
     if above:
         raise ValueError(
             "df must read each partition of the topic in one task for kss.online, got the operators "
-            f"{sorted(above)}: call them after"
+            f"{sorted(above)}: apply them after routing"
         )
     options = sorted(str(each).lower() for each in leaf.extraOptions().keySet())
     others = [each for each in options if each not in _OPTIONS and not each.startswith(_BEGIN)]
     if others:
         raise ValueError(
             "df must read each partition of the topic in one task for kss.online, got the options "
-            f"{others}: leave them out"
+            f"{others}: omit these options"
         )
     numbers = {str(each.name()): each.exprId() for each in items(leaf.output())}
     output = items(plan.output())
@@ -70,8 +71,7 @@ def places_in_topics(df: DataFrame) -> list[str] | None:
     if len(found) < len(_PLACES):
         raise ValueError(
             "df must have the columns topic and partition of its source for kss.online, which identify a "
-            "router, got "
-            f"{[str(each.name()) for each in output]}: drop them after"
+            f"router, got {[str(each.name()) for each in output]}: drop these columns after routing"
         )
     return [found[place] for place in _PLACES]
 

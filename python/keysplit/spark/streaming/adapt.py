@@ -115,7 +115,7 @@ class Adapt:
         workers = self.params.workers
         trusted_names(self.trust)
         if self.start is not None and self.start.weighted != (self.weight is not None):
-            unit = "the one that start was made with" if self.start.weighted else "None, as start counts rows"
+            unit = "the weight of start" if self.start.weighted else "None, because start counts rows"
             raise ValueError(f"weight must be {unit}, got {self.weight!r}")
         check_number("decay", self.decay, 0, 1)
         check_number("gain", self.gain, 0, math.inf, without_least=True)
@@ -132,7 +132,7 @@ class Adapt:
                 )
         elif self.capacities is not None and not callable(self.capacities):
             if self.start is not None:
-                raise ValueError("capacities must be left out with start, which was made with its own")
+                raise ValueError("capacities must be omitted with start, which has its own")
             speeds_of(self.capacities, workers)
         if self.log is not None and not isinstance(self.log, str | os.PathLike):
             raise TypeError(f"log must be a path or URL, got {self.log!r}")
@@ -150,9 +150,9 @@ class Adapt:
         for name, value in (("workers", known.workers), ("seed", known.seed)):
             given = getattr(self, name)
             if given is not None and given != value:
-                raise ValueError(f"{name} must be left out with start, which has {value!r}, got {given!r}")
+                raise ValueError(f"{name} must be omitted with start, which has {value!r}, got {given!r}")
         if self.grouping not in (GROUPING, known.name, known):
-            raise ValueError(f"grouping must be left out with start, by {known!r}, got {self.grouping!r}")
+            raise ValueError(f"grouping must be omitted with start, by {known!r}, got {self.grouping!r}")
         return known
 
     @property

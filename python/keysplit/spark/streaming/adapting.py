@@ -108,7 +108,7 @@ class Adapting:
         self.first.refuse_other(plan, "the query")
         running = self._runs.get(run)
         if running is None:
-            raise ValueError("to must be a running query, got one that has not begun, or has just ended")
+            raise ValueError("`to` must be a running query, got one that has not begun, or just ended")
         return running.publish(plan)
 
     def ended(self, run: str) -> None:
@@ -132,8 +132,8 @@ class Adapting:
         with _lock:
             if place in _taken:
                 raise ValueError(
-                    f"log must be another folder for each plan of a query, got {folder!r} twice: pass "
-                    "Adapt(log=...), or another worker_column"
+                    f"log must be a different folder for each plan of a query, got {folder!r} twice: pass "
+                    "Adapt(log=...), or a different worker_column"
                 )
             _taken[place] = self
 

@@ -145,7 +145,7 @@ def apply(
         raise ValueError(f"clock must be 'processing' or 'event', got {clock!r}")
     if clock is not None and (window is not None or every is None):
         raise ValueError(
-            "clock must be left out without every, and with window, where the watermark is the clock"
+            "clock must be omitted without every, and with window, where the watermark is the clock"
         )
     period = period_of("every", every)
     period_ms = None if period is None else period // timedelta(milliseconds=1)
@@ -163,10 +163,10 @@ def apply(
     between = None if combine is None else call("combine", combine, part_type, True)
     reason = uncarried(request, StructType([*result_type, *part_type]))
     if reason is not None:
-        raise ValueError(f"df and schemas must hold types that Spark shows to functions over Arrow, {reason}")
+        raise ValueError(f"df and schemas must have types that Spark passes to Arrow functions, {reason}")
 
     if combine is not None and window is None and every is None:
-        raise ValueError("combine must be left out without window or every: nothing is kept between batches")
+        raise ValueError("combine must be omitted without window or every: nothing is kept between batches")
     for name, type_ in zip(request.keys, request.key_types, strict=True):
         refuse_uncut(name, type_, request.columns.fold)
     if window is not None and not versions.is_column(window):

@@ -131,7 +131,7 @@ def packed(batches: Iterator[pa.RecordBatch], layout: Layout, places: Places) ->
         for begin, end in pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]):
             mark = tuple(int(each[begin]) for each in marks)
             if mark[0] > _LAST_US:
-                raise ValueError("window must begin before 2261: Spark's Python state has no later times")
+                raise ValueError("window must begin before 2261: Spark's Python state has no later ones")
             if held and mark != last:
                 yield _row_to_keep(last, held)
                 held = []
@@ -330,7 +330,7 @@ def _fitted(table: pa.Table, names: list[str], types: dict[str, pa.DataType]) ->
     if unknown:
         raise ValueError(
             "partial_schema must have the columns of the checkpoint's partial results, and may have more, "
-            f"got one without {unknown}"
+            f"got a schema without {unknown}"
         )
     columns = []
     for name in names:

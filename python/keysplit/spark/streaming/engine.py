@@ -370,8 +370,8 @@ def query_of(spark: SparkSession) -> tuple[str, str]:
     value = spark.sparkContext.getLocalProperty(QUERY)
     if value is None:
         raise RuntimeError(
-            f"foreachBatch must run in the thread of its query, got no {QUERY}: PYSPARK_PIN_THREAD must not "
-            "be false"
+            f"foreachBatch must run in the query's thread, but {QUERY} is not set: PYSPARK_PIN_THREAD must "
+            "not be false"
         )
     return str(value), str(running(spark, value).runId().toString())
 
@@ -387,7 +387,7 @@ def _query_named(name: str, session: str) -> tuple[str, str]:
     found = [each for each in _session_with(session).streams.active if each.name == name]
     if not found:
         raise RuntimeError(
-            f"on Spark Connect the query must keep its name, which identifies it, {name!r}: leave out "
+            f"on Spark Connect keysplit finds the query by the name it gave it, {name!r}: do not call "
             "queryName"
         )
     return str(found[0].id), str(found[0].runId)
@@ -400,7 +400,7 @@ def _session_with(id: str) -> SparkSession:
     if server is None:
         raise RuntimeError(
             "the server of Spark Connect must tell foreachBatch its address, as Spark's own does by "
-            "SPARK_CONNECT_LOCAL_URL: without it the id of the query is unknown"
+            "SPARK_CONNECT_LOCAL_URL: without this address the id of the query is unknown"
         )
     address = f"{server};session_id={id}"
     return SparkSession.builder.remote(address).create()

@@ -28,7 +28,7 @@ from keysplit.spark.streaming.placing import StreamRequest, adapting, built, che
 _SCHEMA_CHECK = "spark.sql.streaming.stateStore.stateSchemaCheck"
 # Spark's kinds of joins with a table, by the streaming side.
 _WITH_A_TABLE = {"left": ("inner", "left", "semi", "anti"), "right": ("inner", "right")}
-_ONCE = "rows of the side that is not split are copied, and would be returned once per worker"
+_ONCE = "rows of the side that is not split are copied to several workers, and each copy would be returned"
 
 
 @by_name
@@ -121,8 +121,8 @@ def join(
         )
     if two and (plan is None or isinstance(plan, Adapt)):
         raise ValueError(
-            "plan must be a Plan in a join of two streams, as a change of plan cannot move state, got "
-            f"{type_name(plan)}: kss.plan makes one from a batch of the rows of the side that is split"
+            "plan must be a Plan in a join of two streams, because a change of plan cannot move state, got "
+            f"{type_name(plan)}: kss.plan makes a plan from a batch of the split side's rows"
         )
     check_way(way, ("plain", "place"))
     names = [quoted(name) for name in key_names(on, "on")]
@@ -171,14 +171,14 @@ def _split(split: object, kind: str, streaming: Sequence[str]) -> str:
         if kind not in _WITH_A_TABLE[hot]:
             kinds = ", ".join(_WITH_A_TABLE[hot])
             raise ValueError(
-                f"how must be one of {kinds} if only the {hot} side is streaming, as Spark supports no "
-                f"others, got {kind!r}"
+                f"how must be one of {kinds} if only the {hot} side is streaming, because Spark supports no "
+                f"other kinds, got {kind!r}"
             )
         return hot
     if kind == "anti":
         raise ValueError(
-            "how must be inner, left, right or semi in a join of two streams, as Spark has no anti join of "
-            "them, got 'anti'"
+            "how must be inner, left, right or semi in a join of two streams, because Spark has no anti "
+            "join of streams, got 'anti'"
         )
     if kind == "full":
         raise ValueError(
@@ -193,8 +193,8 @@ def _split(split: object, kind: str, streaming: Sequence[str]) -> str:
 def _refuse_unchecked_state(setting: Setting) -> None:
     if (setting(_SCHEMA_CHECK) or "").lower() == "false":
         raise ValueError(
-            f"{_SCHEMA_CHECK} must be true for a join of two streams, got false: this check rejects the "
-            "state of another plan, in which rows would not be found"
+            f"{_SCHEMA_CHECK} must be true for a join of two streams, got false: this check rejects state "
+            "written under a different plan, in which rows would not be found"
         )
 
 

@@ -70,7 +70,7 @@ class Log:
             return Plan.load(path)
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"the plan log must hold each plan in use, but {path!r} is gone: {REMEDY}"
+                f"the plan log must contain each plan in use, but {path!r} is gone: {REMEDY}"
             ) from error
         except ValueError as error:
             raise ValueError(
@@ -147,8 +147,8 @@ class Log:
         owner = self._record(path, "query", str)
         if owner != query:
             raise ValueError(
-                f"log must be another folder for each query, got {self._folder!r} of the query {owner} for "
-                f"the query {query}: pass Adapt(log=...) another folder, and its newest plan as start"
+                f"log must be a different folder for each query, got {self._folder!r} of query {owner} for "
+                f"query {query}: pass Adapt(log=...) a new folder, and the old log's newest plan as start"
             )
 
     def refresh(self) -> None:

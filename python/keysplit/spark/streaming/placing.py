@@ -75,8 +75,8 @@ def check(
         )
     if is_connect(df):
         raise ValueError(
-            "plan must be a Plan on Spark Connect, got an Adapt, which needs a classic session: the server "
-            "cannot ask the client for the next plan"
+            "plan must be a Plan on Spark Connect, got an Adapt, which needs a classic session: a Connect "
+            "server cannot ask its client for the next plan"
         )
     query = Query(df, plan.trusted, checked=trusted_names(plan.trust))
     request = request_of(df, key, plan.params, query, plan=plan.start, **others)
@@ -92,8 +92,8 @@ def check(
 
 def ways_to_a_plan(df: DataFrame) -> str:
     """Return how a stream can get a plan, for the error if the plan is missing."""
-    made = "kss.plan makes one from a batch of its rows"
-    return made if is_connect(df) else f"{made}, kss.streaming.Adapt(workers) is one that changes"
+    made = "kss.plan makes a plan from a batch of its rows"
+    return made if is_connect(df) else f"{made}, kss.streaming.Adapt(workers) is a plan that changes"
 
 
 def built(request: StreamRequest, build: Callable[[Any], DataFrame]) -> DataFrame:

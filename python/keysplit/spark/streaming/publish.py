@@ -41,7 +41,7 @@ def publish(plan: Plan, to: Any) -> int:
         raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
     if isinstance(to, str | os.PathLike):
         if not any(name.startswith("plan-") for name in paths.names(to)):  # before a folder is created
-            raise ValueError(f"to must be a query or the folder of its plan log, got {to!r} with no plan")
+            raise ValueError(f"`to` must be a query or the folder of its plan log, got {to!r} without plans")
         log = Log(to)
         assert log.last is not None
         last = log.plan(log.last)
@@ -50,19 +50,19 @@ def publish(plan: Plan, to: Any) -> int:
         _warn_of_an_end(last, plan)
         return version
     if not is_query(to):
-        raise TypeError(f"to must be a streaming query, or the folder of a plan log, got {type_name(to)}")
+        raise TypeError(f"`to` must be a streaming query or the folder of a plan log, got {type_name(to)}")
     if not to.isActive:
-        raise ValueError("to must be a running query, got a stopped one: pass the folder of its plan log")
+        raise ValueError("`to` must be a running query, got a stopped query: pass the folder of its plan log")
     found = adapting_in(str(to.runId))
     if not found:
         raise ValueError(
-            "to must be a query with a changing plan, got one without, or before its first batch: pass "
-            "plan=Adapt(...) to its operation"
+            "`to` must be a query with a changing plan; this one has none, or has not run its first batch "
+            "yet: pass plan=Adapt(...) to its operation"
         )
     if len(found) > 1:
         raise ValueError(
-            f"to must be a query with one changing plan, got one with {len(found)}: pass the folder of "
-            "the plan log of one of them"
+            f"`to` must be a query with one changing plan, got a query with {len(found)}: pass the folder "
+            "of one plan's log"
         )
     run = str(to.runId)
     last = found[0].newest_in(run)
@@ -76,5 +76,5 @@ def _warn_of_an_end(now: Plan, then: Plan) -> None:
     if now.grouping.name not in PLANS and then.grouping.name in PLANS:
         warn(
             f"the stream no longer follows {now.grouping.name}: it continues with plans of "
-            f"{then.grouping.name}, like the published one"
+            f"{then.grouping.name}, like the published plan"
         )

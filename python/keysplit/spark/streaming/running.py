@@ -90,7 +90,7 @@ class Running:
         try:
             self._log = Log(folder)
         except (OSError, ValueError) as error:  # a store that is unknown to pyarrow or unreachable
-            raise ValueError(f"log must be a writable folder: pass Adapt(log=...), as {error}") from error
+            raise ValueError(f"log must be a writable folder: pass Adapt(log=...); {error}") from error
         self._log.claim(batch.query)
         if self._log.last is None:
             self._log.publish(of.first)
@@ -160,7 +160,7 @@ class Running:
             try:
                 warn(
                     f"the stream continues with version {self._version} of its plan log, for {kept!r}, "
-                    f"although this start requests {asked!r}: publish such a plan by "
+                    f"although the query now starts with {asked!r}: publish such a plan with "
                     f"kss.streaming.publish(plan, query), or {REMEDY}"
                 )
             except UserWarning as warning:  # if warnings are errors: the stream continues anyway

@@ -94,11 +94,11 @@ def to_kafka(
     request = check(df, key, plan)
     partitions = partitions_of(topic, servers, settings)
     deciding = [*request.keys, *(identity_of(request) if _splits(request) else ())]
-    request.query.refuse_unrepeatable(deciding, "as a retried micro-batch sends the rest")
+    request.query.refuse_unrepeatable(deciding, "because a retried micro-batch sends the rest")
     if request.workers != partitions:
         raise ValueError(
-            f"plan must have the {partitions} partitions of topic {topic!r} as workers, got one for "
-            f"{request.workers}: plan.with_workers({partitions}) makes it"
+            f"plan must have one worker per partition: topic {topic!r} has {partitions} partitions, the "
+            f"plan has {request.workers} workers; use plan.with_workers({partitions})"
         )
 
     def build(request: StreamRequest) -> DataFrame:
@@ -201,7 +201,7 @@ def _messages(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[Any
     for batch in batches:
         keys, values, headers = (batch.column(at).to_pylist() for at in range(3))
         if others := set(batch.column(3).to_pylist()) - {partition}:
-            raise RuntimeError(f"task {partition} must have the rows of its partition, got some of {others}")
+            raise RuntimeError(f"task {partition} must have the rows of its partition, got rows of {others}")
         for key, value, header in zip(keys, values, headers, strict=True):
             pairs = header and [(each["key"], each["value"]) for each in header if each is not None]
             yield Message(key, value, pairs)

@@ -114,7 +114,7 @@ class ParquetLog:
             name = f"/{self._run}-{first:09}-{last:09}.parquet"
             paths.write_bytes(paths.extended(self._folder, name), data.getvalue())
         except OSError as error:
-            warn(f"the log of an observer cannot be written, and its records wait: {error}")
+            warn(f"the log of an observer cannot be written for now, so records are kept in memory: {error}")
             return
         self._waiting.clear()
         self._batches = 0
