@@ -1,8 +1,8 @@
-"""Plans: which worker each row of each key goes to, decided once from a summary of one pass over the keys.
+"""Plans: the worker for each row of each key, decided once from a summary of one pass over the keys.
 
 A plan places the frequent keys one by one, splitting a key's rows by shares over its workers. All other keys
-are placed by hash bucket, each bucket whole. A row's worker is then a pure function of the hash of its key, a
-hash of the row and the plan. This package imports no Spark: producers use plans as Spark jobs do.
+are placed by hash bucket, each bucket whole. So a row's worker is a pure function of the hash of its key, a
+hash of the row, and the plan. This package imports no Spark, because producers use plans, too.
 """
 
 from keysplit.plan.drift import Drift

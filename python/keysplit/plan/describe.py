@@ -32,12 +32,12 @@ def describe(
 
     Args:
         plan: the fields of a `Plan`, by name.
-        busiest: the expected load of the busiest worker, in multiples of the mean.
-        bounds: the bounds of `busiest`, with the confidence of the sample.
-        heaviest_row: the load of a worker that gets only the heaviest row, in multiples of the mean.
+        busiest: the expected load of the busiest worker as a multiple of the mean.
+        bounds: the bounds on `busiest`, with the confidence of the sample.
+        heaviest_row: the load of a worker that gets only the heaviest row, as a multiple of the mean.
 
     Returns:
-        Its parameters, what it expects and its frequent keys.
+        The plan's parameters, expected loads and frequent keys.
     """
     grouping, head, total, sample = plan["grouping"], plan["head"], plan["total"], plan["sample"]
     keys = [
@@ -76,7 +76,7 @@ def _error(sample: Sample | None, share: float) -> str:
 
 
 def compare(plan: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Describe in a few lines how another plan differs: parameters, frequent keys, buckets.
+    """Describe in a few lines how two plans differ: parameters, frequent keys, buckets.
 
     Args:
         plan: the fields of a `Plan`, by name.

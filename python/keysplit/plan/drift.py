@@ -1,4 +1,4 @@
-"""How today's rows differ from those of a plan."""
+"""How today's rows differ from the rows that a plan was made from."""
 
 from dataclasses import dataclass, field
 
@@ -11,13 +11,14 @@ from keysplit.text import format_imbalance, format_share
 
 @dataclass(frozen=True)
 class Drift(Shown):
-    """How today's rows differ from those that a plan was made from, and the effect on the loads.
+    """How today's rows differ from the rows that a plan was made from, and the effect on the loads.
 
     Attributes:
-        moved: the part of the weight, 0 to 1, that moved to other keys: the total variation distance between
-            the two distributions over the keys that are frequent on both days and the buckets of all others.
+        moved: the share of the weight, 0 to 1, that moved to other keys: the total variation distance between
+            the two distributions over the keys that are frequent on both days and the buckets of all other
+            keys.
         loads: today's weight that each worker is expected to get with the old plan, float64.
-        imbalance: the imbalance of `loads`, each relative to the capacity of its worker.
+        imbalance: the imbalance of `loads`, each relative to its worker's capacity.
         fresh_imbalance: the same for a plan made today with the same grouping.
         new_keys: the keys that only a plan made today places individually, as text, with their share of
             today's weight; the most frequent first.

@@ -25,23 +25,22 @@ BALANCED = 1.1
 
 @dataclass(frozen=True, kw_only=True)
 class CutToFit:
-    """Cut to fit: frequent keys fill workers to capacity and are cut only there; rare ones fill the gaps.
+    """Cut to fit: frequent keys fill workers to capacity and are cut only there; rare keys fill the gaps.
 
     It needs the frequencies before the first row is routed, so it is a plan and not an online grouping. The
-    capacity c_w is the weight that worker w should get: its part of the total, equal parts if the workers are
-    equal.
+    capacity c_w is the weight that worker w should get: its share of the total, the same for equal workers.
 
     1. Frequent keys, heaviest first. If a key fits whole into the free capacity of some workers, it goes to
-       the one of them with the least free capacity. Otherwise it fills the worker with the most free
-       capacity, is cut there, and its rest is placed in the same way. It also fits if it exceeds c_w by a
-       slack of at most 1e-4 of the smallest capacity, so that no sliver is cut off. On the last worker with
-       free capacity nothing is cut.
+       the worker among these with the least free capacity. Otherwise it fills the worker with the most free
+       capacity, is cut there, and the rest is placed in the same way. To avoid slivers, a key also fits if it
+       exceeds c_w by a slack of at most 1e-4 of the smallest capacity. The last worker with free capacity
+       cuts nothing.
     2. Buckets of rare keys, heaviest first, each whole to the worker with the most free capacity.
 
-    Guarantees: (a) Every rare key is on one worker, and the frequent keys have at most n - 1 copies more than
-    one each, in total. (b) No worker gets more than c_w + max(b, slack), where b is the weight of the
+    Guarantees: (a) Every rare key is on one worker, and the frequent keys have in total at most n - 1 copies
+    beyond one per key. (b) No worker gets more than c_w + max(b, slack), where b is the weight of the
     heaviest bucket of rare keys: for equal workers (largest - mean) / total is at most the larger of b /
-    total and 1e-4 / n. Both refer to the weights that the plan is made from.
+    total and 1e-4 / n. Both guarantees refer to the weights that the plan is made from.
 
     Proof: (a) Only cuts make copies. A cut fills its worker completely, and the last worker with free
     capacity gets no cut: at most n - 1 cuts. (b) The total free capacity is never less than the weight still
@@ -54,11 +53,11 @@ class CutToFit:
     Args:
         workers: Number of workers n, 1 to 65,536.
         seed: Seed of the keys' hashes, 0 to 2**64 - 1.
-        threshold: Share of the total from which a key is frequent, 2**-27 to 1; 1/(20n) if None.
+        threshold: Share of the total at which a key is frequent, 2**-27 to 1; 1/(20n) if None.
 
     Raises:
-        ValueError: If a parameter is outside its range; the message names it, its value and the range.
-        TypeError: If a parameter is of the wrong type.
+        ValueError: If a parameter is outside its range; the message names parameter, value and range.
+        TypeError: If a parameter has the wrong type.
 
     Source: ours. Filling one worker after another and cutting at capacity is McNaughton's wrap-around rule
     (Scheduling with Deadlines and Loss Functions, Management Science 6(1), 1959), whose n - 1 cuts are the
@@ -78,7 +77,7 @@ class CutToFit:
     threshold: float | None = None
 
     def __post_init__(self) -> None:
-        """Check every parameter and convert NumPy numbers, as a grouping with the same parameters does."""
+        """Check every parameter and convert NumPy numbers, like a grouping with the same parameters."""
         checked = DistributionAwareKeyGrouping(workers=self.workers, seed=self.seed, threshold=self.threshold)
         for field in fields(self):
             object.__setattr__(self, field.name, getattr(checked, field.name))
@@ -103,14 +102,14 @@ PLANS: dict[str, type[Grouping] | type[CutToFit]] = {
 
 
 def head_threshold(params: Parameters | Grouping) -> float:
-    """The share of the total from which a key is placed individually.
+    """The share of the total at which a key is placed individually.
 
     Args:
         params: Parameters of one of the classes in [`PLANS`][keysplit.plan.PLANS], or of any grouping.
 
     Returns:
-        Their threshold; the default is 1/(20n) for cut_to_fit and flexd, 1/(5n) for the others. 1 for
-        ``key``, which places no key individually.
+        The threshold; its default is 1/(20n) for cut_to_fit and flexd, 1/(5n) for the others. 1 for ``key``,
+        which places no key individually.
 
     Example:
         >>> import keysplit as ks
@@ -133,8 +132,8 @@ def sketch_capacity(params: Parameters) -> int:
         params: Parameters of one of the classes in [`PLANS`][keysplit.plan.PLANS].
 
     Returns:
-        Their ``sketch_capacity``; the larger of 1000 and 10/threshold if it is None, so that the error of a
-        count is at most a tenth of the threshold. At most 2**20.
+        The parameter ``sketch_capacity``; if None, the larger of 1000 and 10/threshold, so that the error of
+        a count is at most a tenth of the threshold. At most 2**20.
 
     Example:
         >>> import keysplit as ks

@@ -33,9 +33,9 @@ class Placement:
 
     Args:
         head: Entries of the summary that are placed individually, heaviest first; int64, shape (h,).
-        workers: The workers of each, ascending and distinct; int64.
-        shares: The share of its rows per worker, above 0 and with sum 1; float64.
-        tail: Worker of each bucket, for all other keys; uint32, shape (B,).
+        workers: The workers of each of these keys, ascending and distinct; int64.
+        shares: The share of each key's rows per worker, above 0 and with sum 1; float64.
+        tail: The worker of each bucket, for all other keys; uint32, shape (B,).
     """
 
     head: Integers
@@ -53,24 +53,24 @@ def place(
     current: ArrayLike | None = None,
     slack: float = 0.0,
 ) -> Placement:
-    """Place the frequent keys and the buckets of all others on workers.
+    """Place the frequent keys, and the buckets of all other keys, on workers.
 
     A key is frequent if its guaranteed weight, count - error, is at least the share ``head_threshold`` of the
-    total. It is placed with that weight; the rest of its bucket is placed with the bucket. Loads are relative
-    to the worker's capacity.
+    total. The key is placed with that weight; its remaining weight is placed with its bucket. Loads are
+    relative to the worker's capacity.
 
     - ``key``: buckets in the order of their numbers, in equal parts (or in proportion to the capacities).
     - ``partial_key``: every frequent key over its candidates, with the shares that minimise their largest
-      load; then each bucket, heaviest first, to its candidate that is least loaded with it, and buckets
-      without weight in equal numbers to the workers; then the frequent keys again, around the buckets.
+      load; then each bucket, heaviest first, to the candidate that is least loaded with the bucket, and
+      buckets without weight in equal numbers to the workers; then the frequent keys again, around the
+      buckets.
     - ``d_choices``, ``w_choices``: the same with d candidates, or all workers, for a frequent key and two for
       a bucket.
     - ``round_robin``: the same with a frequent key on all workers in equal shares (or in proportion to the
       capacities).
     - ``flexd``: buckets as ``key``; each frequent key, heaviest first, over the least loaded workers, one for
         each bar of FlexD that its share reaches.
-    - ``distribution_aware``: each frequent key and bucket, heaviest first, to the worker that is least loaded
-      with it.
+    - ``distribution_aware``: each frequent key and bucket, heaviest first, to the then least loaded worker.
     - ``cut_to_fit``: see [`CutToFit`][keysplit.plan.CutToFit].
 
     Plans that split keys by shares drop shares below 1e-4, and give a key with the share f of the total at
@@ -81,22 +81,22 @@ def place(
 
     Args:
         summary: The summary of one pass over the keys.
-        params: Parameters of one of the classes in [`PLANS`][keysplit.plan.PLANS]; with ``candidates``, those
-            of any grouping.
+        params: Parameters of one of the classes in [`PLANS`][keysplit.plan.PLANS]; with ``candidates``, of
+            any grouping.
         capacities: Speed of each worker relative to the others, 1e-9 to 1e12; equal if None.
         candidates: The workers of each key of the summary, ascending and distinct. Shares and buckets then
             follow ``partial_key``. If None, the grouping chooses the workers.
 
         current: The worker of each bucket so far, for plans that place buckets by candidates. A bucket stays
-            where it is unless its worker is loaded by more than ``slack`` above the best of its candidates.
+            where it is unless its worker's load exceeds that of its best candidate by more than ``slack``.
         slack: The difference, as a fraction of a fair share, at least 0.
 
     Returns:
         The placement.
 
     Raises:
-        ValueError: If there are not as many capacities as workers, or one is outside its range; if
-            ``current`` does not give a worker of the grouping per bucket.
+        ValueError: If there are not as many capacities as workers, or a capacity is outside its range; if
+            ``current`` does not give a worker of the grouping for each bucket.
         TypeError: If no plan can be made for such parameters.
 
     Example:
@@ -152,20 +152,20 @@ def expected_loads(
     n: int,
     speeds: Floats | None = None,
 ) -> Floats:
-    """The loads of a summary's rows under a placement, which may be made from another summary.
+    """The loads of a summary's rows under a placement, which may be made from a different summary.
 
-    A frequent key of the summary that the placement does not list is counted in its bucket. The loads add up
-    to the weight of all rows.
+    A frequent key of the summary that the placement does not list counts in its bucket. The loads add up to
+    the weight of all rows.
 
-    A placement cuts keys, but not rows. If the summary has the heaviest row of each key, that row counts
+    A placement cuts keys, but not rows. If the summary has the heaviest row of each key, this row counts
     whole on the key's worker where it raises the load least, and only the key's other rows are spread by its
-    shares. Rows below a fiftieth of the mean load are spread with them.
+    shares. A heaviest row below a fiftieth of the mean load is spread like the others.
 
     Args:
         summary: The summary of one pass over the keys.
         head_hashes: Hashes of the keys that the placement lists; int64.
-        workers: The workers of each.
-        shares: The shares of each, per worker.
+        workers: The workers of each of these keys.
+        shares: The shares of each of these keys, per worker.
         tail: Worker of each bucket, for all other keys.
         n: Number of workers.
         speeds: Speed of each worker relative to the others; equal if None.

@@ -1,4 +1,4 @@
-"""A plan: the worker of each row of each key, decided once and unchanged from then on."""
+"""A plan: the worker of each row of each key, decided once and never changed."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from keysplit.text import format_count, format_ratio, format_share
 
 @dataclass(frozen=True, eq=False)
 class Plan(Shown):
-    """The workers of rows: frequent keys have their own table, all others follow their bucket.
+    """The workers of rows: frequent keys have their own table, all other keys follow their bucket.
 
     Guarantees: the worker of a row is a function of its key, its identity and the plan. It depends neither on
     the order of rows, nor on tasks, batches, Spark's version or the engine. Plans with equal JSON route
     equally, today and in later versions of keysplit.
 
-    Make one with `keysplit.spark.plan`, `Plan.load` or `Plan.from_json`.
+    Make a plan with `keysplit.spark.plan`, `Plan.load` or `Plan.from_json`.
 
     Attributes:
-        grouping: the grouping with its parameters; it holds the number of workers and the seed.
-        key: the names of the key columns that it was made from.
-        key_types: their types; a plan fits keys of the same types. Whole numbers are all "bigint".
-        total: weight of all rows that it was made from.
+        grouping: the grouping with its parameters, which include the number of workers and the seed.
+        key: the names of the key columns that the plan was made from.
+        key_types: the types of the key columns; a plan fits keys of the same types. Integers are "bigint".
+        total: the weight of all rows that the plan was made from.
         head: the frequent keys, the most frequent first.
         tail: the worker of each bucket of the other keys, uint32.
         buckets: the weight of each bucket, frequent keys included, float64.
         capacities: relative speed of each worker; None if equal.
         row_id: the columns that distinguish the rows of a split key, as in the argument `row_id` of `route`;
             None if they are chosen for each DataFrame.
-        sample: the rows that it was made from if these are not all; then the weights are estimates, and
+        sample: the counted rows, if the plan was made from a sample; then the weights are estimates, and
             `sample.error_of(share)` is the error of a share. None if all rows were counted.
-        group_weight: the cost of starting a group, in units of the weight of rows; all weights include it.
+        group_weight: the cost of starting a group, in units of row weight; all weights include this cost.
         weighted: whether the plan was made with `weight`; False if the stored plan does not say.
-        heaviest: the weight of the heaviest counted row of each key of `head`; None without `weight`, and in
-            plans that were stored without it.
+        heaviest: the weight of the heaviest counted row of each key in `head`; None without `weight`, and in
+            older stored plans.
         trust: the columns, and the functions with "()" after their names, that the user guarantees to be
             deterministic.
 
@@ -88,7 +88,7 @@ class Plan(Shown):
         weighted: bool = False,
         trust: tuple[str, ...] = (),
     ) -> Plan:
-        """Make a plan from a summary and its placement; `texts` has the keys by hash."""
+        """Make a plan from a summary and its placement; `texts` maps hashes to keys."""
         head = [
             FrequentKey(
                 key=texts[int(summary.hashes[at])],
@@ -135,7 +135,7 @@ class Plan(Shown):
 
     @cached_property
     def loads(self) -> np.ndarray:
-        """The weight that each worker is expected to get, of the rows that the plan was made from; float64.
+        """The weight of the rows that the plan was made from which each worker is expected to get; float64.
 
         The heaviest row of each frequent key counts whole on one of the key's workers.
         """
@@ -156,19 +156,19 @@ class Plan(Shown):
 
     @property
     def busiest(self) -> float:
-        """The load of the busiest worker that the plan expects, in multiples of its fair share."""
+        """The load that the plan expects of the busiest worker, as a multiple of its fair share."""
         return self._busiest(self.loads)
 
     @cached_property
     def busiest_bounds(self) -> tuple[float, float]:
-        """The bounds of `busiest` for all rows, with the confidence of the sample.
+        """The bounds on `busiest` for all rows, with the confidence of the sample.
 
-        Both are the same number if all rows were counted. They do not include that hashes assign the rows of
-        a split key, which varies their numbers by about the square root.
+        Both are the same number if all rows were counted. They ignore the variation from assigning a split
+        key's rows by hash, about the square root of the row count.
 
         Source:
             The loads of all workers are within their errors simultaneously (Bonferroni's inequality). A key
-            with the part s on a worker adds s^2 times its variance to the variance of the worker's load.
+            with the share s on a worker adds s^2 times its variance to the variance of the worker's load.
         """
         if self.sample is None or not self.total:
             return self.busiest, self.busiest
@@ -183,8 +183,8 @@ class Plan(Shown):
     def heaviest_row(self) -> float:
         """The load of the fastest worker if it got the heaviest row of a split key alone, as `busiest`.
 
-        No split makes the busiest worker's load smaller. From a sample it may be too small, as the sample may
-        miss the row. 0 if it is unknown.
+        No split makes the busiest worker's load smaller than this. With a sample the figure may be too small,
+        because the sample may miss the row. 0 if unknown.
         """
         if self.heaviest is None or not self.splits:
             return 0.0
@@ -194,9 +194,9 @@ class Plan(Shown):
 
     @property
     def hash_busiest(self) -> float:
-        """The same with hash partitioning, as in Spark; estimated from the buckets.
+        """The same as `busiest` for hash partitioning, as in Spark; estimated from the buckets.
 
-        From a sample it is the lower bound: chance alone makes some of many workers look busy.
+        With a sample it is the lower bound, because chance alone makes some of many workers look busy.
         """
         parts = even_parts(len(self.buckets), np.ones(self.workers))
         loads: np.ndarray = np.bincount(parts, self.buckets, minlength=self.workers)
@@ -216,7 +216,7 @@ class Plan(Shown):
         return float((loads / speeds).max() * speeds.sum() / self.total) if self.total else 1.0
 
     def loads_for(self, summary: Summary) -> np.ndarray:
-        """Return the weight of other rows that each worker is expected to get, float64."""
+        """Return how much of another summary's weight each worker is expected to get, float64."""
         return self._loads_for(summary)
 
     def _loads_for(self, summary: Summary, power: int = 1) -> np.ndarray:
@@ -232,7 +232,7 @@ class Plan(Shown):
 
     @cached_property
     def tables(self) -> Tables:
-        """The plan as the engines read it."""
+        """The plan in the form that engines read."""
         return Tables.of(self.head, self.tail)
 
     def to_json(self) -> str:
@@ -241,11 +241,11 @@ class Plan(Shown):
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Make a plan from the JSON of `to_json`, of this version of keysplit or an older one.
+        """Make a plan from the JSON that `to_json` of this or an older keysplit wrote.
 
         Raises:
-            TypeError: if it is not a string.
-            ValueError: if it is not a plan, is damaged, or needs a newer keysplit.
+            TypeError: if `text` is not a string.
+            ValueError: if `text` is not a plan, is damaged, or needs a newer keysplit.
         """
         if not isinstance(text, str | bytes | bytearray):
             raise TypeError(f"text must be what Plan.to_json returned, got {type(text).__name__}")
@@ -270,22 +270,22 @@ class Plan(Shown):
         """Read a plan that `save` wrote.
 
         Args:
-            path: as `save`.
+            path: as in `save`.
 
         Raises:
             TypeError: if `path` is not a path.
             OSError: if the file cannot be read.
-            ValueError: as `from_json`, or if pyarrow knows no file system for the URL.
+            ValueError: as in `from_json`, or if pyarrow knows no file system for the URL.
         """
         paths.check(path)
         return cls.from_json(paths.read(path))
 
     def with_workers(self, workers: int, capacities: Sequence[float] | None = None) -> Plan:
-        """Make a plan for another number of workers from the same counts.
+        """Make a plan for a different number of workers from the same counts.
 
         Args:
             workers: the number of workers, 1..=65536.
-            capacities: the relative speed of each, above 0; equal if left out.
+            capacities: the relative speed of each worker, above 0; equal if omitted.
 
         Returns:
             The plan.
@@ -293,7 +293,7 @@ class Plan(Shown):
         Raises:
             TypeError: if `workers` is not a whole number, `capacities` are not numbers, or only streams with
                 `Adapt` can use the grouping.
-            ValueError: if `workers` or `capacities` are out of their range.
+            ValueError: if `workers` or `capacities` are out of range.
 
         Example:
             >>> smaller = plan.with_workers(6)  # doctest: +SKIP
@@ -316,7 +316,7 @@ class Plan(Shown):
         )
 
     def refuse_other(self, other: Plan, where: str, what: str = "plan") -> None:
-        """Raise ValueError if another plan cannot follow this one in a stream.
+        """Raise ValueError if another plan cannot replace this plan in a stream.
 
         Args:
             other: the other plan.
@@ -331,7 +331,7 @@ class Plan(Shown):
         self.refuse_other_keys(other, where, what)
 
     def refuse_other_keys(self, other: Plan, where: str, what: str = "plan") -> None:
-        """Raise ValueError if another plan has other key types or another seed; see `refuse_other`."""
+        """Raise ValueError if another plan's key types or seed differ; see `refuse_other`."""
         mine, theirs = ((each.key_types, each.grouping.seed) for each in (self, other))
         if mine != theirs:
             raise ValueError(
@@ -340,7 +340,7 @@ class Plan(Shown):
             )
 
     def compare(self, other: Plan) -> str:
-        """Describe in a few lines how another plan differs: parameters, frequent keys, buckets.
+        """Describe in a few lines how another plan differs from this one: parameters, frequent keys, buckets.
 
         Raises:
             TypeError: if `other` is not a plan.

@@ -1,4 +1,4 @@
-"""The placement rules of the plans: splitting frequent keys, placing buckets of rare ones."""
+"""The placement rules of plans: splitting frequent keys, and placing buckets of rare keys."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SLACK = 1e-4  # of the smallest capacity
 
 
 def even_parts(size: int, speeds: Floats) -> Integers:
-    """Bucket j of B to worker floor(j n / B) for equal workers, else in proportion to the speeds."""
+    """Assign bucket j of B to worker floor(j n / B) if workers are equal, else in proportion to speeds."""
     ends = np.cumsum(speeds)
     parts: Integers = np.searchsorted(ends, np.arange(size) / size * ends[-1], side="right")
     return parts
@@ -46,7 +46,7 @@ def even_parts(size: int, speeds: Floats) -> Integers:
 def by_bars(
     weights: Floats, tail: Floats, total: float, params: FlexD, speeds: Floats
 ) -> tuple[Pieces, Integers]:
-    """Each frequent key over as many workers as it would reach in FlexD's list at a constant share."""
+    """Spread each frequent key over as many workers as FlexD's list would give it at a constant share."""
     buckets = even_parts(len(tail), speeds)
     loads = np.zeros(len(speeds))
     np.add.at(loads, buckets, tail)
@@ -64,7 +64,7 @@ def over_candidates(
     speeds: Floats,
     current: Current | None = None,
 ) -> tuple[Pieces, Integers]:
-    """The frequent keys, then the buckets between them, then the frequent keys again around the buckets."""
+    """Place the frequent keys, then the buckets between them, then the frequent keys again around buckets."""
 
     def spread(loads: Floats) -> Pieces:
         return _spread(loads, hashes, weights, total, params, speeds)
@@ -83,7 +83,7 @@ def over_given(
     speeds: Floats,
     current: Current | None = None,
 ) -> tuple[Pieces, Integers]:
-    """The same for given workers of each frequent key; `params` has the candidates of the buckets."""
+    """Do the same for given workers of each frequent key; `params` gives the candidates of the buckets."""
 
     def spread(loads: Floats) -> Pieces:
         return _settle(loads, weights, candidates, total, speeds) if len(weights) else []
@@ -100,7 +100,7 @@ def _around(
     speeds: Floats,
     current: Current | None,
 ) -> tuple[Pieces, Integers]:
-    """The frequent keys by `spread`, then the buckets between them, then the frequent keys again."""
+    """Place the frequent keys by `spread`, then the buckets between them, then the frequent keys again."""
     loads = np.zeros(len(speeds))
     spread(loads)
     placed = [0] * len(tail)
@@ -132,7 +132,7 @@ def _around(
 
 
 def whole(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, Integers]:
-    """Frequent keys and buckets, heaviest first, each to the worker that is least loaded with it."""
+    """Place frequent keys and buckets, heaviest first, each on the worker that is then least loaded."""
     loads = np.zeros(len(speeds))
     places = np.concatenate([np.zeros(len(weights), dtype=np.int64), even_parts(len(tail), speeds)])
     everything = np.concatenate([weights, tail])
@@ -146,7 +146,7 @@ def whole(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, Intege
 
 
 def cut_to_fit(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, Integers]:
-    """Keys, then buckets, as [`CutToFit`][keysplit.plan.CutToFit] defines."""
+    """Place keys, then buckets, as [`CutToFit`][keysplit.plan.CutToFit] defines."""
     capacities = (weights.sum() + tail.sum()) * speeds / speeds.sum()
     slack = _SLACK * capacities.min()
     # Free capacity per worker, ascending; among equals the lowest number is last.
@@ -186,12 +186,12 @@ def _heaviest_first(weights: Floats) -> Integers:
 
 
 def _lightest(loads: Floats, weight: float, speeds: Floats) -> int:
-    """The worker that is least loaded with this weight; the first among equals."""
+    """Return the worker that is least loaded with this weight; the first among equals."""
     return int(np.argmin((loads + weight) / speeds))
 
 
 def _fill(loads: Floats, weight: float, speeds: Floats) -> Floats:
-    """Water-filling: the amounts of a weight that raise the least loaded workers to a common level."""
+    """Return by water-filling the parts of a weight that raise the least loaded workers to one level."""
     order = np.argsort(loads / speeds, kind="stable")
     # The level if only the first k workers get a part; the right k has the lowest.
     level = ((weight + np.cumsum(loads[order])) / np.cumsum(speeds[order])).min()
@@ -239,7 +239,7 @@ def _piece(workers: Integers, amounts: Floats) -> tuple[Integers, Floats]:
 
 
 def _over_least_loaded(loads: Floats, weights: Floats, sizes: Integers, speeds: Floats) -> Pieces:
-    """Each key over as many least loaded workers as its size says, the lowest numbers among equals."""
+    """Spread each key over as many least loaded workers as its size says, the lowest among equals."""
     levels = list(zip((loads / speeds).tolist(), range(len(speeds)), strict=True))
     heapify(levels)
     pieces = []
@@ -269,7 +269,7 @@ def _of_bucket(params: PartialKeyGrouping, buckets: int) -> Callable[[int], list
 
 @lru_cache(maxsize=2)
 def _of_buckets(params: PartialKeyGrouping, buckets: int) -> list[list[int]]:
-    """The two candidates of each bucket; cached, as plans of a stream use the same ones."""
+    """Return the two candidates of each bucket; cached, because plans of a stream use the same candidates."""
     router = params.router()
     return [router.candidates(bucket).tolist() for bucket in range(buckets)]
 
@@ -282,7 +282,7 @@ def _spread(
     params: CandidateGrouping,
     speeds: Floats,
 ) -> Pieces:
-    """Each frequent key over its candidates; ``loads`` grow with it."""
+    """Spread each frequent key over its candidates, and add it to ``loads``."""
     n = params.workers
     if not len(weights):
         return []
@@ -305,7 +305,7 @@ def _spread(
 
 
 def _in_turn(loads: Floats, weights: Floats, sizes: Integers, speeds: Floats) -> Pieces:
-    """Each key over the next workers in turn, as many as its size, in proportion to their speeds."""
+    """Spread each key over the next workers in turn, as many as its size, in proportion to speeds."""
     pieces, turn = [], 0
     for weight, size in zip(weights.tolist(), sizes.tolist(), strict=True):
         workers = np.sort(np.arange(turn, turn + size) % len(speeds))
@@ -319,7 +319,7 @@ def _in_turn(loads: Floats, weights: Floats, sizes: Integers, speeds: Floats) ->
 def _settle(
     loads: Floats, weights: Floats, candidates: Sequence[Integers], total: float, speeds: Floats
 ) -> Pieces:
-    """Each key over its candidates, one key after the other, repeated until the loads converge."""
+    """Spread each key over its candidates, one key after another, repeatedly until the loads converge."""
     levels, rates = loads.tolist(), speeds.tolist()
     of_keys = [
         (workers, weight, [rates[at] for at in workers])

@@ -38,7 +38,7 @@ def write(plan: Mapping[str, Any]) -> str:
         plan: the fields of a `Plan`, by name.
 
     Returns:
-        The JSON, in the oldest version that has all fields with a value other than None, 0, False or empty.
+        The JSON, in the oldest version with all fields whose value is not None, 0, False or empty.
     """
     version = min(
         version
@@ -59,7 +59,7 @@ def write(plan: Mapping[str, Any]) -> str:
 
 
 def read(text: str) -> dict[str, Any]:
-    """Return the fields of a plan written by `write`, in this version of keysplit or an older one.
+    """Return the fields of a plan written by `write` of this or an older keysplit.
 
     Parameters of the grouping that are missing get their defaults.
 
@@ -70,7 +70,7 @@ def read(text: str) -> dict[str, Any]:
         The fields of a `Plan`, by name.
 
     Raises:
-        ValueError: if it is not a plan, is damaged, or needs a newer keysplit.
+        ValueError: if `text` is not a plan, is damaged, or needs a newer keysplit.
     """
     try:
         data = json.loads(text)

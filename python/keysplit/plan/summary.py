@@ -1,4 +1,4 @@
-"""The summary of one pass over the keys, of all rows or a sample."""
+"""The summary of one pass over the keys of all rows or of a sample."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Sample:
     """The counted rows, if they are a sample.
 
     Guarantees: each row was drawn at random, regardless of its position and key, so estimates are unbiased
-    for any order of rows. The share of a key, or of a worker, is within `error_of` of the true one with the
+    for any order of rows. The share of a key, or of a worker, is within `error_of` of the true share with the
     probability `confidence`. Weights are assumed to be as unequal as those of the drawn rows.
 
     Args:
         rows: Rows that were counted.
-        fraction: The fraction of all rows that they are, 0 to 1.
-        effective: The effective sample size: as many equally likely rows of equal weight have the same error.
+        fraction: The counted rows as a fraction of all rows, 0 to 1.
+        effective: The effective sample size: so many equally likely rows of equal weight have the same error.
         confidence: The probability that a share is within its error, 0 to 1.
 
     Example:
@@ -40,12 +40,12 @@ class Sample:
     def error_of(self, share: float) -> float:
         """The error of a share of the total, 0 to 1, in either direction.
 
-        It is `z sqrt(share (1 - share) / effective)`, with z = 1.96 for 95 per cent.
+        The error is `z sqrt(share (1 - share) / effective)`, with z = 1.96 for 95 per cent.
         """
         return self.deviations() * math.sqrt(max(share * (1 - share), 0.0) / max(self.effective, 1.0))
 
     def deviations(self, shares: int = 1) -> float:
-        """The error in standard deviations, if this many shares are to be within theirs simultaneously."""
+        """The error in standard deviations, if this many shares are to be within their errors at once."""
         return NormalDist().inv_cdf(1 - (1 - self.confidence) / 2 / shares)
 
 
@@ -56,10 +56,10 @@ class Summary:
     Args:
         total: Weight of all rows.
         hashes: Hashes of frequent keys by descending count, equal counts by hash; int64, shape (H,).
-        counts: Upper bound on the weight of each; float64, shape (H,).
+        counts: Upper bound on the weight of each of these keys; float64, shape (H,).
         errors: Upper bound on the error of ``counts``; float64, shape (H,).
-        buckets: Exact weight of all rows per bucket, including those of frequent keys; float64, shape (B,)
-            with B a power of two.
+        buckets: Exact weight of all rows per bucket, frequent keys included; float64, shape (B,) with B a
+            power of two.
         sample: The counted rows, if not all rows were counted; then the weights are unbiased estimates.
         heaviest: Weight of the heaviest counted row of each of ``hashes``; float64, shape (H,). None if
             unknown, for instance if all rows weigh 1.
@@ -74,7 +74,7 @@ class Summary:
     heaviest: Floats | None = None
 
     def with_buckets(self, bits: int) -> Summary:
-        """The same with 2**bits buckets: buckets are merged, or the rare keys of one spread over several.
+        """The summary with 2**bits buckets: buckets are merged, or a bucket's rare keys spread over several.
 
         Example:
             >>> import numpy as np

@@ -17,14 +17,14 @@ class FrequentKey:
     """A key that a plan places individually.
 
     Attributes:
-        key: its values as text, one per key column; None is null. A plan from a sample has the first 256
+        key: the key's values as text, one per key column; None is null. A plan from a sample has at most 256
             bytes of each.
-        hash: its hash, with which rows are compared.
-        count: weight of its rows, an upper bound; in a plan from a sample an estimate with the error of
-            `Plan.sample`.
+        hash: the key's hash, with which rows are compared.
+        count: the weight of the key's rows, an upper bound; in a plan from a sample, an estimate with the
+            error of `Plan.sample`.
         error: by how much `count` may be too large, in addition to the error of a sample.
-        workers: the workers of its rows.
-        shares: the part of its rows that each of `workers` gets; the sum is 1.
+        workers: the workers of the key's rows.
+        shares: the share of the key's rows that each of `workers` gets; the sum is 1.
     """
 
     key: tuple[str | None, ...]
@@ -36,22 +36,22 @@ class FrequentKey:
 
     @property
     def text(self) -> str:
-        """Its values as text, with commas between them."""
+        """The key's values as text, separated by commas."""
         return ", ".join("null" if value is None else value for value in self.key)
 
 
 def alias_cells(workers: Integers, shares: Floats) -> tuple[Integers, NDArray[np.uint32], NDArray[np.uint32]]:
-    """A table in which one look-up finds the worker of a row, with probabilities equal to the shares.
+    """Make a table in which one look-up finds a row's worker, with probabilities equal to the shares.
 
-    Draw one of the cells, all equally likely, and a number below 2**32: the cell's first worker if the number
-    is below its cut, else its second.
+    Draw one of the cells, all equally likely, and a number below 2**32. The row goes to the cell's first
+    worker if the number is below the cell's cut, otherwise to the second worker.
 
     Guarantees: the probability of every worker is its share within 2**-32. There are as many cells as
     workers.
 
     Args:
         workers: Workers of one key, distinct; int64.
-        shares: The share of its rows per worker, with sum 1; float64.
+        shares: The share of the key's rows per worker, with sum 1; float64.
 
     Returns:
         Cuts, 0 to 2**32, int64; first workers and second workers, uint32.
@@ -59,7 +59,7 @@ def alias_cells(workers: Integers, shares: Floats) -> tuple[Integers, NDArray[np
     Source: Walker, An Efficient Method for Generating Discrete Random Variables with General Distributions
     (ACM Transactions on Mathematical Software 3(3), 1977).
 
-    Deviations: whole numbers, so that the table is the same on every machine.
+    Deviations: integers, so that the table is the same on every machine.
 
     Example:
         >>> import numpy as np
