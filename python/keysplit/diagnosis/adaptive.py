@@ -1,4 +1,4 @@
-"""The effect of adaptive execution on a stage that waits, or why it had none."""
+"""The effect of adaptive execution on a stage that waits, or why there was no effect."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def explain_adaptive(
         gathering: the operator that gathers the rows.
         fragment: the operators that the tasks run.
         conf: the settings.
-        read: per side of a join, the bytes that the slowest task read, and the mean of the others.
+        read: per side of a join, the bytes that the slowest task read, and the mean of the other tasks.
 
     Returns:
         A sentence without its full stop, empty if there is no shuffle to split; and the setting that would
-        make it split the join, empty if there is none.
+        make adaptive execution split the join, empty if there is none.
     """
     if fragment is None or not fragment.inputs:
         return "", ""
@@ -94,7 +94,7 @@ def _against(
     conf: Mapping[str, str],
     read: Sequence[tuple[float, float]],
 ) -> str:
-    """Return why it cannot split a join under any setting; empty if unknown."""
+    """Return why adaptive execution cannot split a join under any setting; empty if unknown."""
     if any(each.name.startswith("AQEShuffleRead") and "skewed" in each.text for each in fragment.operators):
         return "split the join, but not into equal parts"
     if gathering.how == "full":
@@ -126,6 +126,6 @@ def _against(
 
 
 def read_size(text: str) -> float:
-    """Return the bytes of a setting: 256MB, 64m, 1000b, 1000."""
+    """Return a setting's size in bytes, for instance from 256MB, 64m, 1000b or 1000."""
     match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)i?b?\s*", text.lower())
     return float(int(match[1]) * _UNITS[match[2]]) if match else 0.0

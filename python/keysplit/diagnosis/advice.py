@@ -29,9 +29,9 @@ class Advice(NamedTuple):
 
     Attributes:
         action: the first line of a verdict.
-        line: the line to paste, None if keysplit cannot help.
+        line: the line to paste; None if keysplit cannot help.
         why: the reasons, in sentences without the last full stop.
-        sure: if rows are not the cause, how sure the cause is and why: the last line of a verdict.
+        sure: if rows are not the cause, how certain the cause is and why: the last line of a verdict.
     """
 
     action: str
@@ -40,7 +40,7 @@ class Advice(NamedTuple):
     sure: str = ""
 
     def after(self, setting: str, why: str = "") -> Advice:
-        """Return the advice to try a Spark setting first."""
+        """Return advice that tries a Spark setting first."""
         rest = f"If that is not enough, {self.action}"
         whole = ". ".join(filter(None, [why, rest, self.why]))
         return self._replace(action=setting, why=whole)
@@ -50,12 +50,12 @@ class Slow(NamedTuple):
     """The slowest task of a stage, without its operators.
 
     Attributes:
-        cause: as `Finding.cause`.
+        cause: as in `Finding.cause`.
         workers: the tasks of the stage.
-        slots: how many of them run at once.
-        share: its part of the rows.
-        excess: per side of a join, how many more rows it reads than the others on average.
-        stream: whether it belongs to a batch of a stream.
+        slots: how many of these tasks run at once.
+        share: the task's share of the rows.
+        excess: per side of a join, how many more rows the task reads than the average of the other tasks.
+        stream: whether the task belongs to a batch of a stream.
         ours: whether a keysplit plan has placed the rows.
     """
 
@@ -202,10 +202,10 @@ def _of_join(gathering: Gathering, slow: Slow, of: str, what: str, last: str) ->
 
     Args:
         gathering: the join.
-        slow: its slowest task.
-        of: the kind of its sides: a key of `_SIDES`.
+        slow: the slowest task of the join.
+        of: the kind of the join's sides: a key of `_SIDES`.
         what: the join in words.
-        last: the last arguments of the line.
+        last: the last arguments in the line to paste.
     """
     how, first = gathering.how, "right" if gathering.how == "right" else "left"
     hot = hot_side(gathering, slow.excess)
@@ -246,7 +246,7 @@ def hot_side(gathering: Gathering, excess: Sequence[float]) -> str:
 
     Args:
         gathering: the join.
-        excess: per side, how many more rows the slowest task reads than the others on average.
+        excess: per side, how many more rows the slowest task reads than the average of the other tasks.
     """
     left, right = [*excess, 0.0, 0.0][:2]
     if gathering.how == "right":
@@ -255,7 +255,7 @@ def hot_side(gathering: Gathering, excess: Sequence[float]) -> str:
 
 
 def _renamed(gathering: Gathering) -> str:
-    """Return the right side of a join, its keys renamed as on the left side."""
+    """Return the right side of a join, with its keys renamed as on the left side."""
     pairs = zip(gathering.right, gathering.columns, strict=False)
     renamed = {literal_name(old): literal_name(new) for old, new in pairs if old != new}
     if len(renamed) > 1:

@@ -35,8 +35,8 @@ def download(url: str) -> IO[bytes]:
     """Return the answer of a history server, in an unnamed file.
 
     Raises:
-        FileNotFoundError: if it has nothing at the URL.
-        OSError: if it cannot be reached.
+        FileNotFoundError: if the server has nothing at the URL.
+        OSError: if the server cannot be reached.
     """
     file = tempfile.TemporaryFile()  # noqa: SIM115 (it is read later)
     try:
@@ -54,10 +54,10 @@ class Zip:
     """The files in a zip, with the interface of a pyarrow file system."""
 
     def __init__(self, file: Any, name: str) -> None:
-        """Open it; `name` is for errors.
+        """Open the zip. `name` is used in error messages.
 
         Raises:
-            ValueError: if it is not a zip.
+            ValueError: if the file is not a zip.
         """
         try:
             self._zip = zipfile.ZipFile(file)
@@ -65,7 +65,7 @@ class Zip:
             raise ValueError(f"{name} must be a zip of event logs, and is not one: {error}") from error
 
     def files(self) -> list[FileInfo]:
-        """Return the files in it."""
+        """Return the files in the zip."""
         return [self.get_file_info(each.filename) for each in self._zip.infolist() if not each.is_dir()]
 
     def get_file_info(self, name: str) -> FileInfo:

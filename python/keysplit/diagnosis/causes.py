@@ -15,7 +15,7 @@ _LEAST_OF_HOST = 3  # tasks: with fewer, no machine is blamed
 
 
 def find_spreads(stage: RecordedStage, slowest: int) -> dict[str, Spread]:
-    """Return what is uneven in a stage, by the keys of `WHAT`.
+    """Return the figures that are uneven in a stage, by the keys of `WHAT`.
 
     Args:
         stage: the stage.
@@ -41,14 +41,14 @@ def find_cause(
     spreads: dict[str, Spread],
     matches: tuple[float, float],
 ) -> str:
-    """Return the cause, as `Finding.cause`.
+    """Return the cause, as in `Finding.cause`.
 
     Args:
         events: the log, for the names of executors.
         stage: the stage.
         slowest: the index of its slowest task.
-        spreads: what is uneven in it.
-        matches: for a join, the rows that the slowest task returned, and the mean of the others; else zeros.
+        spreads: what is uneven in the stage.
+        matches: for a join, the slowest task's returned rows, and the other tasks' mean; otherwise zeros.
     """
     seconds, later = durations_s(stage), is_later(stage)
     median = spreads["time"].median
@@ -78,10 +78,10 @@ def find_cause(
 
 
 def slow_host(events: Events, stage: RecordedStage) -> tuple[str, float] | None:
-    """Return a machine on which the tasks of a stage take longer, and the ratio of times; None if none.
+    """Return a machine on which a stage's tasks take longer, and the ratio of times; None if there is none.
 
-    The ratio of its tasks' median to the others' must be at least that of a finding, and all slow tasks must
-    be on it.
+    Its median task time must be at least `LEAST_RATIO` times the other machines', and every slow task must
+    have run on it.
     """
     seconds = durations_s(stage)
     hosts = np.array([events.executors[number].partition(" ")[2] for number in stage.array("executor")])
@@ -98,6 +98,6 @@ def slow_host(events: Events, stage: RecordedStage) -> tuple[str, float] | None:
 
 
 def costs_more_cpu(stage: RecordedStage, slowest: int) -> bool:
-    """Whether the slowest task kept its core busy, so that its rows cost more than those of others."""
+    """Whether the slowest task kept its core busy, so that its rows cost more than other tasks' rows."""
     cpu = stage.array("cpu_ns") / 1e9
     return bool(cpu[slowest] >= 0.5 * durations_s(stage)[slowest])

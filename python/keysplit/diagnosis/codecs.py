@@ -1,6 +1,6 @@
 """Decompress event logs in small parts, as far as the bytes are intact.
 
-Databricks writes gzip, Spark the others. zstd is read by pyarrow. For lz4 and snappy Spark writes the
+Databricks writes gzip, Spark the other formats. pyarrow reads zstd. For lz4 and snappy Spark writes the
 framings of two Java libraries, which no other library reads: `LZ4BlockOutputStream` of lz4-java and
 `SnappyOutputStream` of snappy-java. The code here reads the framing, and pyarrow decompresses the blocks.
 """
@@ -21,7 +21,7 @@ _MOST = 1 << 28  # per block: more means damage
 
 
 class DamagedError(ValueError):
-    """The bytes end in the middle of a block, or have another format."""
+    """The bytes end in the middle of a block, or have a different format."""
 
 
 def plain(file: Any) -> Iterator[bytes]:
@@ -60,7 +60,7 @@ def lz4(file: Any) -> Iterator[bytes]:
     """Decompress the blocks of lz4-java.
 
     A block is the magic, a byte with the method, the compressed and the original length and a checksum, each
-    four bytes, little-endian; then the data. One of length 0 ends a stream; another may follow.
+    four bytes, little-endian; then the data. A block of length 0 ends a stream; another stream may follow.
 
     Raises:
         DamagedError: after all that can be read, if the file ends in the middle of a block.
@@ -89,7 +89,7 @@ def snappy(file: Any) -> Iterator[bytes]:
     """Decompress the blocks of snappy-java.
 
     The file begins with the magic and two versions, four bytes each. A block is its length in four bytes,
-    big-endian, and the data, which begin with their original length. Appended data begin with a new header.
+    big-endian, and the data, which begin with the original length. Appended data begin with a new header.
 
     Raises:
         DamagedError: after all that can be read, if the file ends in the middle of a block.
@@ -137,20 +137,20 @@ READERS: dict[str, Callable[[Any], Iterator[bytes]]] = {
     "snappy": snappy,
     "gz": gzip,
 }
-"""By the suffix of a file's name."""
+"""The decompressors, by the suffix of a file's name."""
 
 _MAGICS = {zstd: b"\x28\xb5\x2f\xfd", lz4: _LZ4_MAGIC[:4], snappy: _SNAPPY_MAGIC[:4], gzip: b"\x1f\x8b"}
 
 
 def begins_so(read: Callable[[Any], Iterator[bytes]], file: Any) -> bool:
-    """Whether a file may have this format; afterwards it is at its start."""
+    """Whether a file may have this format; afterwards the file is at its start."""
     head = bytes(file.read(4))
     file.seek(0)
     return read not in _MAGICS or _MAGICS[read].startswith(head) or head.startswith(_MAGICS[read])
 
 
 def _take(file: Any, size: int, *, optional: bool = False) -> bytes:
-    """Read `size` bytes; none at the end of the file if that is allowed."""
+    """Read `size` bytes, or none at the end of the file if that is allowed."""
     if size > _MOST:
         raise DamagedError(f"a block of {size:,} bytes")
     data = bytes(file.read(size))
@@ -177,7 +177,7 @@ def _fits(decompress: Callable[..., bytes], data: bytes, size: int) -> bool:
 
 
 def _length_of(data: bytes) -> int:
-    """Return the original length of a block of snappy: its first bytes, seven bits each, the lowest first."""
+    """Return the original length of a snappy block: its first bytes, seven bits each, lowest first."""
     length = 0
     for at, byte in enumerate(data[:5]):
         length |= (byte & 0x7F) << 7 * at

@@ -1,4 +1,4 @@
-"""The diagnosis of one or several applications: its findings and their display."""
+"""The diagnosis of one or several applications: findings, and how they are displayed."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Application:
         name: the application's name.
         id: the id that Spark gave it.
         version: the version of Spark; empty if the log does not say.
-        duration_s: from its start to its end, or to the end of the log.
-        ended: whether the log has its end.
+        duration_s: from the application's start to its end, or to the end of the log.
+        ended: whether the log records that the application ended.
         tasks: how many tasks succeeded.
-        stages: its stages, in the order in which they started.
-        findings: the stages that wait, the largest saving first.
+        stages: the application's stages, in the order in which they started.
+        findings: the stages that wait, those with the largest saving first.
         failed: the numbers of the stages that failed.
         notes: what could not be read, why stages failed, and which stages have one task.
         without_findings: what to do first, in words, if there are no findings.
@@ -66,7 +66,7 @@ class Application:
 
     @property
     def title(self) -> str:
-        """Its name and id."""
+        """The application's name and id."""
         return f"{self.name} ({self.id})" if self.id and self.id != self.name else self.name or self.id
 
     @property
@@ -109,14 +109,14 @@ class Diagnosis(Printed):
     Print it, or show it in a notebook.
 
     Attributes:
-        applications: one per log.
+        applications: one application per log.
     """
 
     applications: tuple[Application, ...]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings of all applications, the largest saving first."""
+        """The findings of all applications, those with the largest saving first."""
         found = [finding for each in self.applications for finding in each.findings]
         return tuple(sorted(found, key=lambda finding: -(finding.saved_s.high * finding.times)))
 
@@ -155,7 +155,7 @@ class Diagnosis(Printed):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a row per finding; the columns are the fields of `Finding.to_dict`, and the application.
+        """Return one row per finding; the columns are the fields of `Finding.to_dict`, and the application.
 
         Raises:
             ImportError: if pandas is not installed.
@@ -171,7 +171,7 @@ class Diagnosis(Printed):
         return as_frame(rows)
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Write it as one self-contained HTML page.
+        """Write the diagnosis as one self-contained HTML page.
 
         Args:
             path: the file, overwritten if it exists.
@@ -188,10 +188,10 @@ class Diagnosis(Printed):
         Path(path).write_text(self._render("page.html.j2", title=title, pictures=True), encoding="utf-8")
 
     def plot(self) -> Any:
-        """Draw the times of the tasks of the first findings, the slowest last.
+        """Draw the task times of the first findings, the slowest task last.
 
         Returns:
-            The axes of matplotlib.
+            The matplotlib axes.
 
         Raises:
             ImportError: if matplotlib is not installed.
@@ -253,7 +253,7 @@ def _print_application(console: Console, application: Application) -> None:
 
 
 def _numbered(number: int, text: str) -> Any:
-    """Return a text with the number of its finding before it."""
+    """Return a text preceded by the number of its finding."""
     from rich.table import Table
     from rich.text import Text
 
@@ -265,7 +265,7 @@ def _numbered(number: int, text: str) -> Any:
 
 
 def make_findings_table(findings: Sequence[Finding]) -> Any:
-    """Return the table of the findings, one line each."""
+    """Return the table of the findings, one line per finding."""
     from rich.text import Text
 
     columns = ("", "stage", "what", "slowest", "× median", "reads", "waiting", "saves")
@@ -293,14 +293,14 @@ def make_findings_table(findings: Sequence[Finding]) -> Any:
 def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Diagnosis:
     """Read Spark's event logs, and report which stages wait for a slow task, why, and what would help.
 
-    A stage is a finding if cores wait at its end for a task of a second or longer and at least twice the
-    median, and if the query would have ended at least 5 % earlier with the stage balanced. Logs are read line
-    by line, also those still being written. Other files in a folder are skipped with a note.
+    A stage is a finding if cores wait at its end for a task that takes at least a second and at least twice
+    the median, and if the query would have ended at least 5 % earlier with the stage balanced. Logs are read
+    line by line, including logs still being written. Other files in a folder are skipped with a note.
 
     Args:
         paths: event logs, or folders or zips with event logs at any depth. Logs may be rolled, and compressed
-            with zstd, lz4, snappy or gzip. Also URLs of any file system that pyarrow supports, or
-            http://HISTORY-SERVER/api/v1/applications/APP/logs. Logs of Spark below 3.5 are read with a note.
+            with zstd, lz4, snappy or gzip. Each may be a URL of any file system that pyarrow supports, or
+            http://HISTORY-SERVER/api/v1/applications/APP/logs. Logs of Spark before 3.5 are read with a note.
 
     Returns:
         The diagnosis.
@@ -308,9 +308,9 @@ def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
     Raises:
         FileNotFoundError: if there is nothing at a path, or no log in a folder.
         OSError: if a store or a history server cannot be reached.
-        TypeError: if a path is of another type.
-        ValueError: if a file is not an event log, or is compressed with lzf; for a folder, if this holds for
-            all its files.
+        TypeError: if a path has the wrong type.
+        ValueError: if a file is not an event log, or is compressed with lzf; for a folder, if all its files
+            are such.
 
     Example:
         >>> diagnose("eventlogs").verdict  # doctest: +SKIP
@@ -325,7 +325,7 @@ def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
 
 
 def _read_all(logs: Sequence[EventLog]) -> list[Application]:
-    """Read the logs at a path; other files are noted, unless there are no logs."""
+    """Read the logs at a path. Note any other files. If none is a log, raise the first error."""
     read: list[Application] = []
     errors: list[ValueError] = []
     for log in logs:
@@ -370,7 +370,7 @@ def _unknown_settings(events: Events) -> list[str]:
 
 
 def conclude(events: Events, name: str = "", notes: Sequence[str] = ()) -> Application:
-    """Return the application that events describe.
+    """Return the application described by events.
 
     Args:
         events: the events read.

@@ -1,7 +1,7 @@
 """An event log, read line by line: executors, queries, stages, and the tasks of stages that wait.
 
-If the tasks of a stage take about equally long, only the stage's totals are kept; of a query, only what its
-stages need. So a log may be larger than memory.
+If the tasks of a stage take about equally long, only the stage's totals are kept. For a query, only what its
+stages need is kept. So a log may be larger than memory.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ COLUMNS = (
     *("index", "launch_ms", "finish_ms", "run_ms", "cpu_ns", "gc_ms", "wait_ms", "executor"),
     *("bytes", "records", "output_bytes", "output_records", "spill", "memory"),
 )
-"""The stored figures of a task. Bytes and records are those read, from shuffles and inputs together."""
+"""The stored figures of a task. Bytes and records count what was read from shuffles and inputs together."""
 
 _Values: TypeAlias = "array[int]"  # of a task, as in `COLUMNS`
 
 
 @dataclass(eq=False)
 class Query:
-    """An execution of SQL: a query, or a micro-batch of a stream."""
+    """An SQL execution: a query, or a micro-batch of a stream."""
 
     id: int
     description: str
@@ -96,7 +96,7 @@ class RecordedStage:
 
     @property
     def was_cancelled(self) -> bool:
-        """Whether it was ended while its tasks ran."""
+        """Whether the stage was ended while its tasks were running."""
         return _CANCELLED.match(self.failure) is not None
 
     def array(self, name: str) -> np.ndarray:
@@ -107,15 +107,15 @@ class RecordedStage:
         )
 
     def accumulators_of(self, at: int) -> dict[int, int]:
-        """Return what the task at this index added to each accumulator; nothing if that was not kept."""
+        """Return what the task at this index added to each accumulator; nothing if this was not kept."""
         took = int(self.array("finish_ms")[at] - self.array("launch_ms")[at])
         kept = {(time, index): updates for time, index, updates in self.lasting}
         return _updates_in(kept.get((took, int(self.array("index")[at])), b""))
 
     def keep_accumulators(self, took_ms: int, index: int, updates: bytes) -> None:
-        """Keep the accumulators of a task that has ended, as they are in the log.
+        """Keep the accumulators of a task that has ended, as in the log.
 
-        Cores wait at the end, so a task is of interest only if no later one took as long.
+        Cores wait at the end, so a task matters only if no later task took as long.
         """
         while self.lasting and self.lasting[-1][0] <= _SHORTER * took_ms:
             self.lasting.pop()
@@ -135,11 +135,11 @@ class RecordedStage:
         self.columns = {name: array("q", self.array(name)[kept].tolist()) for name in COLUMNS}
 
     def add_unended(self, until_ms: int) -> None:
-        """Add the tasks without an end as tasks that ran until then.
+        """Record tasks that have no end event as having run until `until_ms`.
 
-        In a cancelled stage they did. In any other finished stage the log has lost their ends. A single such
-        task was the last one if the stage went on for long after all others; several may each have ended at
-        any time.
+        For a cancelled stage that is what happened. In any other finished stage the log has lost the end
+        events. A single such task was the last task if the stage went on for long after all other tasks; if
+        there are several, each may have ended at any time.
         """
         if self.columns is None or (self.failure and not self.was_cancelled):
             return
@@ -160,7 +160,7 @@ class RecordedStage:
         self.unended = frozenset(waiting)
 
     def add_failed(self) -> None:
-        """Add the tasks that made the stage fail, each with its longest attempt."""
+        """Add the tasks that made the stage fail, with the longest attempt of each."""
         if self.columns is not None and self.failure:
             succeeded = set(self.columns["index"])
             for index, values in self.failed.items():
@@ -168,14 +168,14 @@ class RecordedStage:
                     self.add(values)
 
     def add(self, values: _Values) -> None:
-        """Add a task that succeeded, or is counted as if it did."""
+        """Add a task that succeeded, or counts as succeeded."""
         assert self.columns is not None
         for name, value in zip(COLUMNS, values, strict=True):
             self.columns[name].append(value)
         self.pending_ms = max(self.pending_ms, values[1])
 
     def close(self, keep: bool) -> None:
-        """Note the totals, and drop the tasks unless they are of interest."""
+        """Note the totals, and drop the tasks unless the stage is of interest."""
         self.failed, self.launched, self.others, self.killed = {}, {}, set(), {}
         if self.columns is None or self.ran:
             return
@@ -196,7 +196,7 @@ class Events:
     """The events of a log. `feed` it lines, then `close` it."""
 
     def __init__(self, waits: Any) -> None:
-        """Create it empty; `waits(stage)` says whether a finished stage is of interest."""
+        """Create an empty log; `waits(stage)` says whether a finished stage is of interest."""
         self._waits = waits
         self.version = ""
         self.application = ""
@@ -298,7 +298,7 @@ class Events:
         stage.conf = _interesting(properties) or stage.conf
 
     def _count_cores(self, stage: RecordedStage) -> None:
-        """Note how many tasks may run at once: the maximum over time, as executors come and go."""
+        """Note how many tasks may run at once: the maximum over time, because executors come and go."""
         try:
             of_task = max(1, int(self.conf.get("spark.task.cpus", "1")))
         except ValueError:
@@ -306,7 +306,7 @@ class Events:
         stage.cores = max(stage.cores, sum(self._cores.values()) // of_task)
 
     def _executor(self, info: Mapping[str, Any]) -> int:
-        """Return the number of the executor of a task."""
+        """Return the number of a task's executor."""
         executor = f"{info['Executor ID']} {info['Host']}"
         number = self._numbers.setdefault(executor, len(self._numbers))
         if number == len(self.executors):
@@ -331,7 +331,7 @@ class Events:
 
 
 def _interesting(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that matter for a stage that waits."""
+    """Return the settings that matter to a stage that waits."""
     return {name: str(value) for name, value in properties.items() if is_read(name)}
 
 
@@ -344,7 +344,7 @@ def _milliseconds(value: Any) -> int:
 
 
 def _known(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the metrics that have a value; those of a lost executor have none."""
+    """Return the metrics that have a value; the metrics of a lost executor have none."""
     return {name: value for name, value in (metrics or {}).items() if value is not None}
 
 
@@ -523,7 +523,7 @@ _HANDLERS: dict[str, Any] = {
 
 
 def _updates_in(accumulables: bytes) -> dict[int, int]:
-    """Return what a task added to each accumulator; nothing if the list of them is damaged."""
+    """Return what a task added to each accumulator; nothing if the list of accumulators is damaged."""
     try:
         return _numbers(json.loads(accumulables), "Update")
     except (RecursionError, TypeError, ValueError):

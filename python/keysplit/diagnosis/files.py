@@ -27,7 +27,7 @@ _LONGEST_LINE = 1 << 29
 
 @dataclass(frozen=True)
 class EventLog:
-    """A log: its name, its files in the order in which they were written, and which of them are missing."""
+    """A log: its name, its files in the order in which they were written, and which files are missing."""
 
     name: str
     files: tuple[str, ...]
@@ -36,12 +36,12 @@ class EventLog:
 
     @property
     def written_ms(self) -> int:
-        """When it was last written, in milliseconds; 0 if the file system does not say."""
+        """When the log was last written, in milliseconds; 0 if the file system does not say."""
         return (self._system.get_file_info(self.files[-1]).mtime_ns or 0) // 1_000_000
 
     @property
     def is_compressed(self) -> bool:
-        """Whether its last file is compressed."""
+        """Whether the log's last file is compressed."""
         return _reader_of(self.files[-1]) is not plain
 
     def lines(self, note: Callable[[str], None]) -> Iterator[bytes]:
@@ -52,7 +52,7 @@ class EventLog:
 
         Raises:
             OSError: if a file cannot be opened.
-            ValueError: if its compression differs from its name, or is lzf.
+            ValueError: if a file's compression does not match its name, or is lzf.
         """
         for each in self.missing:
             note(f"{self.name} has no {each}")
@@ -79,15 +79,15 @@ def find_logs(path: str | os.PathLike[str]) -> list[EventLog]:
 
     Args:
         path: a file, the folder of a rolled log (`eventlog_v2_...`), a folder or a zip of logs, or a URL of
-            these; for a history server, the URL of an application's logs.
+            any of these; for a history server, the URL of an application's logs.
 
     Returns:
         The logs, by name.
 
     Raises:
         FileNotFoundError: if there is nothing at the path, or no log in the folder.
-        TypeError: if it is not a path.
-        ValueError: if it is empty, or pyarrow knows no file system for a URL.
+        TypeError: if `path` is not a path.
+        ValueError: if `path` is empty, or pyarrow knows no file system for a URL.
     """
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(text, str):
@@ -119,7 +119,7 @@ def _find(path: str) -> Iterator[EventLog]:
 
 
 def _in_folders(name: str, system: Any, files: Iterable[Any] | None = None) -> Iterator[EventLog]:
-    """Return the logs in a folder and its subfolders, except hidden ones; in a zip, all logs."""
+    """Return the logs in a folder and its subfolders, except hidden folders; in a zip, all logs."""
     folders: dict[str, list[Any]] = {}
     for each in system.files() if files is None else files:
         folder, _, base = each.path.rpartition("/")
@@ -135,7 +135,7 @@ def _in_folders(name: str, system: Any, files: Iterable[Any] | None = None) -> I
 
 
 def _unzipped(system: Any, file: Any) -> list[EventLog]:
-    """Return the logs in a zip that lies in a folder; none if it is not a zip, or is inside another."""
+    """Return the logs in a zip in a folder; none if the file is not a zip, or is inside another zip."""
     if not file.path.endswith(".zip") or isinstance(system, Zip):
         return []
     try:
@@ -145,12 +145,12 @@ def _unzipped(system: Any, file: Any) -> list[EventLog]:
 
 
 def _below(folder: str, top: str) -> list[str]:
-    """Return the names of the folders on the way from a folder to one in it."""
+    """Return the names of the folders on the path from a folder to one of its subfolders."""
     return folder[len(top) :].strip("/").split("/") if folder != top else []
 
 
 def _logs_of(system: FileSystem, folder: str, inside: Iterable[Any]) -> Iterator[EventLog]:
-    """Return the logs of the files in a folder: one rolled log per application, and single files."""
+    """Return the logs that a folder's files form: one rolled log per application, and single files."""
     rolled: dict[str, list[tuple[int, bool, str]]] = {}
     others, by_hour = [], []
     for each in inside:
@@ -171,7 +171,7 @@ def _logs_of(system: FileSystem, folder: str, inside: Iterable[Any]) -> Iterator
 
 
 def _rolled(name: str, parts: list[tuple[int, bool, str]], system: FileSystem) -> EventLog:
-    """Return a rolled log: its parts by number; a compacted part replaces earlier ones."""
+    """Return a rolled log, with its parts by number; a compacted part replaces earlier parts."""
     parts = sorted(parts)
     compacted = [at for at, (_, compact, _) in enumerate(parts) if compact]
     parts = parts[compacted[-1] if compacted else 0 :]

@@ -33,13 +33,13 @@ def list_stages(events: Events) -> list[Stage]:
 
 
 def list_findings(events: Events) -> list[Finding]:
-    """Return the findings, the largest saving first; a stream's batches count as one."""
+    """Return the findings, those with the largest saving first; a stream's batches count as one finding."""
     found = filter(None, (_find(events, stage, others) for stage, others in stages_of_interest(events)))
     return sorted(_by_stream(found), key=lambda finding: -(finding.saved_s.high * finding.times))
 
 
 def stages_of_interest(events: Events) -> Iterator[tuple[RecordedStage, np.ndarray]]:
-    """Return the stages with known tasks, each with the start, end and work of all others, in ms."""
+    """Return the stages with known tasks, each with the start, end and work of all other stages, in ms."""
     ran = [stage for stage in events.stages.values() if stage.ran]
     intervals = np.array([(each.start_ms, each.end_ms, each.work_ms) for each in ran]).reshape(-1, 3)
     for at, stage in enumerate(ran):
@@ -157,7 +157,7 @@ def _setting(
     excess: Sequence[float],
     spreads: Mapping[str, Spread],
 ) -> tuple[str, str]:
-    """Return a Spark setting that may help, other than those of adaptive execution, and why."""
+    """Return a Spark setting that may help and why, not counting settings of adaptive execution."""
     if spreads_nulls(gathering, hot_side(gathering, excess), conf, version):
         why = "Spark then spreads the rows whose key is null, which match nothing"
         return f"set {SPREAD_NULLS}=true if the hot key is null", why
@@ -168,7 +168,7 @@ def _setting(
 
 
 def gathering_of(events: Events, stage: RecordedStage) -> tuple[Fragment | None, Gathering]:
-    """Return the fragment that a stage runs, None if unknown, and its operator that gathers rows by key."""
+    """Return the fragment that a stage runs (None if unknown), and its operator that gathers rows by key."""
     plan = events.queries[stage.query].plan if stage.query in events.queries else None
     if plan is None:
         fragment = None
@@ -180,7 +180,7 @@ def gathering_of(events: Events, stage: RecordedStage) -> tuple[Fragment | None,
 
 
 def _next_fragment(events: Events, plan: Operator) -> Fragment | None:
-    """Return the fragment of a plan that runs now, None if several: only its inputs are written."""
+    """Return the plan's fragment that is running: only its inputs are written. None if there are several."""
 
     def is_written(shuffle: Operator) -> bool:
         counts = [id_ for id_, name in shuffle.metrics.items() if name == SHUFFLE_RECORDS_WRITTEN]
@@ -195,7 +195,7 @@ def _next_fragment(events: Events, plan: Operator) -> Fragment | None:
 
 
 def _fill_rows(events: Events, stage: RecordedStage, at: int, fragment: Fragment | None) -> None:
-    """Note the input of the only task without an end: rows of its shuffles that no other task has read."""
+    """Note the input of the only task without an end: the shuffled rows that no other task has read."""
     if fragment is None or not fragment.inputs or any("skewed" in each.text for each in fragment.operators):
         return
     written = {
@@ -214,14 +214,14 @@ def _fill_rows(events: Events, stage: RecordedStage, at: int, fragment: Fragment
 
 
 def query_of(events: Events, stage: RecordedStage) -> Query | None:
-    """Return the query that the user started, as some queries start others."""
+    """Return the query the user started, which may have started this one."""
     query = events.queries.get(stage.query) if stage.query is not None else None
     root = events.queries.get(query.root) if query is not None and query.root is not None else None
     return root or query
 
 
 def seconds_of(events: Events, stage: RecordedStage, query: Query | None) -> float:
-    """Return how long a query took, or at least one of its stages."""
+    """Return how long a query took, but not less than this stage took."""
     if query is None:
         return span_s(stage)
     end = query.end_ms if query.end_ms is not None else events.end_ms
@@ -248,9 +248,9 @@ def _read(
     tasks: int,
     written: Mapping[int, int],
 ) -> tuple[float, float, float]:
-    """Return the shuffle bytes of the slowest task, those of the others, and its surplus of rows.
+    """Return the slowest task's shuffle bytes, the other tasks' shuffle bytes, and its surplus of rows.
 
-    If it is the only one without an end, it reads all that is written and that no other task has read.
+    If only the slowest task has no end, it reads everything written that no other task has read.
     """
     ids = {id_: name for each in shuffles for id_, name in each.metrics.items()}
     of_bytes = [id_ for id_, name in ids.items() if name in ("local bytes read", "remote bytes read")]
@@ -274,7 +274,7 @@ def _matches(
 def _output_rows(
     gathering: Gathering, used: Mapping[int, int], total: Mapping[int, int], tasks: int
 ) -> tuple[float, float]:
-    """Return how many rows the operator returned in the slowest task, and in the others on average."""
+    """Return how many rows the operator returned in the slowest task, and on average in the other tasks."""
     if gathering.node is None:
         return 0.0, 0.0
     # The conversion of batches to rows counts the rows of its input again.
@@ -302,7 +302,7 @@ def _tasks(events: Events, stage: RecordedStage) -> Tasks:
 
 
 def _by_stream(found: Iterable[Finding]) -> list[Finding]:
-    """Merge the findings of several batches of a stream into one: the worst batch's."""
+    """Merge the findings from several batches of a stream into the worst batch's finding."""
     groups: dict[object, list[Finding]] = {}
     for each in found:
         same = (each.stream, each.operator, each.columns, each.cause) if each.stream else id(each)

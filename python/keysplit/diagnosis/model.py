@@ -22,8 +22,8 @@ class Spread(NamedTuple):
     """One figure over the tasks of a stage.
 
     Attributes:
-        slowest: the slowest task's.
-        median: the median of all tasks; the lower of two.
+        slowest: the figure of the slowest task.
+        median: the median of all tasks; of two middle values, the lower.
         largest: the maximum of all tasks.
         total: the sum over all tasks.
     """
@@ -35,12 +35,12 @@ class Spread(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The slowest task's figure in multiples of the median, or of 1 if that is larger."""
+        """The slowest task's figure as a multiple of the median, or of 1 if the median is smaller."""
         return self.slowest / max(self.median, 1.0)
 
 
 def share_of(spreads: Mapping[str, Spread]) -> float:
-    """Return the slowest task's part of a stage's input, in rows or else bytes; 0 without input."""
+    """Return the slowest task's share of a stage's rows or bytes, whichever is larger; 0 without input."""
     read = [of for name, of in spreads.items() if name in ("records", "bytes") and of.total]
     return max((of.slowest / of.total for of in read), default=0.0)
 
@@ -57,18 +57,18 @@ class Stage:
     """A stage, in seconds from the start of the application.
 
     Attributes:
-        id: its number in Spark.
-        attempt: 0 for the first.
-        name: Spark's name for it.
+        id: the stage's number in Spark.
+        attempt: the number of the attempt, from 0.
+        name: Spark's name for the stage.
         start_s: when its first task started.
         end_s: when its last task ended.
-        tasks: how many ended: succeeded, or made the stage fail.
-        named: how many tasks it has.
+        tasks: how many tasks ended: they succeeded, or made the stage fail.
+        named: how many tasks the stage has.
         state: "ended"; "cancelled"; "running" if the log ends first; "stopped" if the application ended
             first.
         running: how many tasks have a start in the log but no end.
-        running_s: how long the longest of them has run.
-        work_s: the total time of the tasks.
+        running_s: how long the longest of these tasks has run.
+        work_s: the total task time.
         slots: how many tasks may run at once.
     """
 
@@ -87,7 +87,7 @@ class Stage:
 
     @property
     def span_s(self) -> float:
-        """How long it took."""
+        """How long the stage took."""
         return self.end_s - self.start_s
 
 
@@ -96,10 +96,10 @@ class Tasks:
     """The tasks of a stage that waits, in the order in which they started.
 
     Attributes:
-        start_s: when each started, in seconds from the start of the application.
-        end_s: when it ended.
-        bytes: the bytes it read.
-        records: the rows it read.
+        start_s: when each task started, in seconds from the start of the application.
+        end_s: when each task ended.
+        bytes: the bytes that each task read.
+        records: the rows that each task read.
     """
 
     start_s: np.ndarray = field(repr=False)
@@ -115,26 +115,26 @@ class Finding:
     Attributes:
         stage: the stage; for a stream, the stage of the batch that waited longest.
         query: the description of the query.
-        query_id: the number of the SQL execution, None for one without SQL.
-        stream: the id of the streaming query, None for a batch.
+        query_id: the number of the SQL execution; None for a query without SQL.
+        stream: the id of the streaming query; None for a batch.
         times: the number of batches of the stream with this finding; 1 for a batch.
         operator: "join", "aggregate", "window", "python group", "write", "repartition", "rebalance" (the
             hint), "stateful stream", "scan" or "other".
-        node: Spark's name of the operator, such as "SortMergeJoin".
-        columns: the columns by which its rows are partitioned; empty if they are not.
-        cause: "rows" if the slowest task has more rows; else "matches" (its rows have more matches than
-            others), "gc", "fetch", "host", "lost" (with its executor and its figures), "unended" (its end is
-            not in the log, so there are no figures), "time".
+        node: Spark's name for the operator, such as "SortMergeJoin".
+        columns: the columns by which the operator's rows are partitioned; empty if there are none.
+        cause: "rows" if the slowest task has more rows; otherwise "matches" (its rows have more matches than
+            other rows), "gc", "fetch", "host", "lost" (the executor was lost, and the figures with it),
+            "unended" (the task's end is not in the log, so there are no figures), "time".
         spreads: what is uneven, by the keys of `WHAT`.
-        task: the index of the task that cores wait for, here called the slowest.
-        executor: the executor that ran it.
+        task: the index of the task that cores wait for, called the slowest here.
+        executor: the executor that ran this task.
         waiting_core_s: how long cores waited, in core-seconds.
         query_s: how long the query took.
-        balanced_s: how long it would have taken if the stage were balanced.
-        adaptive: the effect of adaptive execution, or why it had none, in words.
-        verdict: three lines: what to do; what it costs today, as a ratio; how sure that is.
+        balanced_s: how long the query would have taken if the stage were balanced.
+        adaptive: the effect of adaptive execution, or why there was none, in words.
+        verdict: three lines: what to do; what waiting costs today, as a ratio; how certain this is.
         details: further sentences.
-        line: the line of code to paste, None if keysplit cannot help.
+        line: the line of code to paste; None if keysplit cannot help.
         tasks: all tasks of the stage.
     """
 
@@ -166,13 +166,13 @@ class Finding:
 
     @property
     def ratio(self) -> float:
-        """The slowest task's time in multiples of the median."""
+        """The slowest task's time as a multiple of the median."""
         of = self.spreads["time"]
         return of.slowest / max(of.median, 1e-3)
 
     @property
     def share(self) -> float:
-        """The slowest task's part of the stage's input, in rows or else bytes; 0 without input."""
+        """The slowest task's share of the stage's rows or bytes, whichever is larger; 0 without input."""
         return share_of(self.spreads)
 
     @property
@@ -182,7 +182,7 @@ class Finding:
         return f"{self.operator}{by}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all but the tasks, as JSON types."""
+        """Return all fields except the tasks, as JSON types."""
         return {
             "stage": self.stage.id,
             "attempt": self.stage.attempt,

@@ -1,4 +1,4 @@
-"""Notes of a diagnosis beyond its findings: what still runs, what the log lacks, and near misses."""
+"""Notes of a diagnosis beyond its findings: what is still running, what the log lacks, and near misses."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _say_running(events: Events, stage: RecordedStage) -> str:
 
 
 def _single(events: Events) -> list[_Single]:
-    """Return the stages with one task that take a large part of their query, the longest first."""
+    """Return the stages with one task that take a large part of their query's time, the longest first."""
     found: dict[object, _Single] = {}
     for stage, others in stages_of_interest(events):
         if not is_single(stage) or stage.cores == 1 or not stage.over or stage.failure:
@@ -114,7 +114,7 @@ def _single(events: Events) -> list[_Single]:
 
 
 def _more_tasks(fragment: Fragment | None, gathering: Gathering) -> str:
-    """Return how to give a stage more than its one task."""
+    """Return how to give a stage more than one task."""
     operators = () if fragment is None else fragment.operators
     inputs = () if fragment is None else fragment.inputs
     if any(each.name.startswith(("GlobalLimit", "TakeOrderedAndProject")) for each in operators):
@@ -136,7 +136,7 @@ def _more_tasks(fragment: Fragment | None, gathering: Gathering) -> str:
 
 
 def _nearest(stages: list[RecordedStage]) -> str:
-    """Name the stage that is nearest to a finding, and the rule that it does not meet."""
+    """Name the stage that is nearest to being a finding, and the rule that it does not meet."""
     several = [stage for stage in stages if stage.ran > 1]
     if not several:
         return ""
@@ -154,7 +154,7 @@ def _nearest(stages: list[RecordedStage]) -> str:
 
 
 def _nearness(stage: RecordedStage) -> tuple[float, float, float]:
-    """Return a stage's figures for the rules, the last rule first: its saving, its ratio, its time."""
+    """Return a stage's figures for the rules, the last rule first: saving, ratio, time."""
     seconds = stage.longest_ms / 1000
     ratio = stage.longest_ms / max(stage.median_ms, 1) if seconds >= LEAST_TASK_S else 0.0
     return stage.share, ratio, seconds

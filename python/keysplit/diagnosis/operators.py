@@ -53,15 +53,15 @@ class Gathering:
     """An operator that gathers the rows of each key in one task.
 
     Attributes:
-        kind: as `Finding.operator`.
+        kind: as in `Finding.operator`.
         detail: the variant of the kind: an aggregate "combines" before the shuffle or "collects"; a Python
-            "group" or "cogroup"; Python over sorted rows: of a "whole" key, of one that was "finished" or put
-            "in_parts" by `kss.apply`, or its parts "merged"; a stream's "join", "deduplicate", "group",
+            "group" or "cogroup"; Python on sorted rows: of a "whole" key, of a key "finished" or put
+            "in_parts" by `kss.apply`, or of its "merged" parts; a stream's "join", "deduplicate", "group",
             "combines" or "collects"; a scan of a "cache" or of "files"; a "sort".
         node: the operator; None for a stage without a plan.
         columns: the columns of the key; for a join, the left side's.
-        right: for a join, the key columns of its right side.
-        how: for a join, its type as in `kss.join`; for a write, its format.
+        right: for a join, the key columns of the right side.
+        how: for a join, the type as in `kss.join`; for a write, the format.
     """
 
     kind: str
@@ -78,7 +78,7 @@ class Gathering:
 
     @property
     def is_columnar(self) -> bool:
-        """Whether it scans Parquet or ORC: Spark splits such files regardless of their compression."""
+        """Whether the operator scans Parquet or ORC: Spark splits such files regardless of compression."""
         return self.node is not None and _COLUMNAR.search(f"{self.node.name} {self.node.text}") is not None
 
 
@@ -86,8 +86,8 @@ def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
     """Return the operator that gathers the rows of a key in a stage.
 
     Args:
-        fragment: the operators that its tasks run, None if unknown.
-        writes: whether its tasks write files.
+        fragment: the operators that the stage's tasks run; None if unknown.
+        writes: whether the stage's tasks write files.
     """
     if fragment is None:
         return Gathering("other", "", None)
@@ -162,7 +162,7 @@ def is_placed_by_keysplit(fragment: Fragment | None) -> bool:
 
 
 def _before(operator: Operator) -> Iterator[Operator]:
-    """Return the operators upstream of an operator in its stage, or in the stage that fills it."""
+    """Return the operators upstream of an operator in its stage, or in the stage that fills its cache."""
     for child in operator.children:
         if not child.is_exchange:
             yield child
@@ -170,7 +170,7 @@ def _before(operator: Operator) -> Iterator[Operator]:
 
 
 def between(fragment: Fragment, join: Operator) -> str:
-    """Return an operator that runs between a shuffle and the join; empty if there are only sorts."""
+    """Return the name of an operator between a shuffle and the join; empty if there are only sorts."""
     waiting = list(join.children)
     while waiting:
         each = waiting.pop()
@@ -183,7 +183,7 @@ def between(fragment: Fragment, join: Operator) -> str:
 
 
 def above(fragment: Fragment, join: Operator) -> str:
-    """Return a downstream operator of the same stage that gathers the join's result by key; empty if none."""
+    """Return a downstream operator in the same stage that gathers the join's result by key; empty if none."""
     after = fragment.operators[fragment.operators.index(join) + 1 :]
     gathers = (*_JOINS, *_KEYED)
     return next(
@@ -248,7 +248,7 @@ def _repartitioned(fragment: Fragment, shuffle: Operator, writes: bool) -> Gathe
 
 
 def _columns(operator: Operator, fragment: Fragment) -> tuple[str, ...]:
-    """Return the columns by which an operator groups; those of the shuffle if it does not name them."""
+    """Return the columns by which an operator groups; if it names none, the shuffle's columns."""
     if all("SinglePartition" in each.text for each in fragment.inputs):
         return ()
     lists = operator.lists if _STARTS_WITH_LIST.match(operator.text) else []
@@ -261,5 +261,5 @@ def _columns(operator: Operator, fragment: Fragment) -> tuple[str, ...]:
 
 
 def _known(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Mark Spark's note that it left out some columns, which is not a column."""
+    """Mark Spark's note that it omitted some columns: the note is not a column."""
     return tuple(re.sub(r"^\.\.\. \d+ more fields$", r"(\g<0>)", each) for each in columns)

@@ -17,7 +17,7 @@ from keysplit.text import format_ratio
 MOST_FINDINGS = 50
 """Findings that the page shows in full."""
 MOST_STAGES = 300
-"""Stages that the timeline shows: all findings, and of the others those that took longest."""
+"""The number of stages in the timeline: all findings, then the other stages that took longest."""
 _MOST_POINTS = 500  # of a chart of busy cores
 
 
@@ -48,7 +48,7 @@ def describe(number: int, of: Finding, *, pictures: bool) -> dict[str, Any]:
 
 
 def sentences(verdict: str) -> list[str]:
-    """Return the lines of a verdict as sentences; if it has a single line, its sentences."""
+    """Return the lines of a verdict as sentences; if there is only one line, that line's sentences."""
     lines = verdict.splitlines() if "\n" in verdict else verdict.split(". ")
     return [f"{line[0].upper()}{line[1:]}." for line in lines]
 
@@ -73,7 +73,7 @@ def _spread(name: str, finding: Finding) -> dict[str, str]:
 
 
 def _bars(finding: Finding, name: str) -> dict[str, Any] | None:
-    """Return bars for the macro `bars`: one per task, or the maximum of several."""
+    """Return bars for the macro `bars`: one bar per task, or per several tasks with their maximum."""
     tasks, show = finding.tasks, _format_of(name)
     values = {"time": tasks.end_s - tasks.start_s, "records": tasks.records, "bytes": tasks.bytes}[name]
     most = float(values.max(initial=0))
@@ -91,7 +91,7 @@ def _bars(finding: Finding, name: str) -> dict[str, Any] | None:
 
 
 def draw_timeline(stages: Sequence[Stage], findings: Sequence[Finding], duration_s: float) -> Markup:
-    """Draw the stages as bars over time; those of findings are numbered, and shaded while they wait."""
+    """Draw the stages as bars over time; findings are numbered, and shaded while they wait."""
     found = {(of.stage.id, of.stage.attempt): (number, of) for number, of in enumerate(findings, 1)}
     longest = sorted(stages, key=lambda stage: ((stage.id, stage.attempt) not in found, -stage.span_s))
     spans = []
@@ -110,7 +110,7 @@ def draw_timeline(stages: Sequence[Stage], findings: Sequence[Finding], duration
 
 
 def _busy(finding: Finding) -> Markup:
-    """Draw a stage's busy cores over time, and the waiting ones after the last launch."""
+    """Draw a stage's busy cores over time, and the waiting cores after the last launch."""
     tasks, start = finding.tasks, finding.stage.start_s
     times = np.concatenate([tasks.start_s, tasks.end_s])
     changes = np.concatenate([np.ones(len(tasks.start_s)), -np.ones(len(tasks.end_s))])

@@ -28,10 +28,10 @@ class Operator:
     """An operator of a plan.
 
     Attributes:
-        name: as Spark names it, "SortMergeJoin".
-        text: Spark's description of it, in one line.
-        metrics: the names of its metrics, by the id of their accumulators.
-        children: the operators that it reads.
+        name: Spark's name for the operator, such as "SortMergeJoin".
+        text: Spark's description of the operator, in one line.
+        metrics: the names of the operator's metrics, by the ids of their accumulators.
+        children: the operators that this operator reads.
     """
 
     name: str
@@ -41,12 +41,12 @@ class Operator:
 
     @property
     def is_exchange(self) -> bool:
-        """Whether stages end here: a shuffle or a broadcast."""
+        """Whether the operator is a shuffle or a broadcast, where stages end."""
         return self.name.endswith("Exchange") or self.name.startswith(("Subquery", "ReusedSubquery"))
 
     @property
     def is_cache(self) -> bool:
-        """Whether it reads a cache, which other stages may have computed."""
+        """Whether the operator reads a cache, which other stages may have computed."""
         return self.name.startswith(("InMemoryTableScan", "Scan In-memory"))
 
     @property
@@ -73,7 +73,7 @@ class Operator:
 
     @property
     def lists(self) -> list[tuple[str, ...]]:
-        """The lists of columns in brackets in its text, in order."""
+        """The bracketed column lists in the operator's text, in order."""
         return [column_names(each) for each in _groups(self.text, "[", "]")]
 
 
@@ -83,9 +83,9 @@ class Fragment:
 
     Attributes:
         root: the last operator.
-        operators: all of them, in the order in which they run.
-        inputs: the shuffles that it reads.
-        output: the shuffle or broadcast that it fills, None if it returns or writes the result.
+        operators: all operators, in the order in which they run.
+        inputs: the shuffles that the fragment reads.
+        output: the shuffle or broadcast that the fragment fills; None if it returns or writes the result.
     """
 
     root: Operator
@@ -94,12 +94,12 @@ class Fragment:
     output: Operator | None
 
     def first(self, *names: str) -> Operator | None:
-        """Return the first operator to run with a name that begins with one of these."""
+        """Return the first operator to run whose name begins with one of these."""
         return next((each for each in self.operators if each.name.startswith(names)), None)
 
 
 def read_plan(info: Mapping[str, Any]) -> Operator:
-    """Read a plan from its form in event logs, without operators that only wrap others."""
+    """Read a plan from its form in event logs, without operators that only wrap other operators."""
     children = tuple(read_plan(each) for each in info.get("children") or ())
     name = str(info.get("nodeName", "")).strip()
     if len(children) == 1 and name.split(" (")[0].split("(")[0].strip() in _WRAPPERS:
@@ -133,7 +133,7 @@ def _collect(
     inputs: list[Operator],
     beyond: list[tuple[Operator, Operator | None]],
 ) -> None:
-    """Add an operator and its upstream within the stage; the rest belongs to other stages."""
+    """Add an operator and the operators upstream of it in the stage; the rest belongs to other stages."""
     for child in operator.children:
         if operator.is_cache:
             beyond.append((child, None))
@@ -161,7 +161,7 @@ def fragment_of(root: Operator, accumulators: set[int]) -> Fragment | None:
 
 
 def column_name(text: str) -> str:
-    """Return the name of a column without the number that Spark gives it: `user#12` is user.
+    """Return the name of a column without the number that Spark appends: `user#12` becomes user.
 
     Names that PySpark would misread get backticks. Expressions lose their numbers.
     """

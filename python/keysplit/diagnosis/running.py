@@ -1,4 +1,4 @@
-"""Stages that have no end in the log, or tasks without one, in words."""
+"""Describe stages and tasks that have no end in the log, in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from keysplit.text import format_ratio
 
 
 def say_state(stage: Stage) -> str:
-    """Describe the progress of an unfinished stage briefly; for a finished one, that an end is missing."""
+    """Describe an unfinished stage's progress briefly; for a finished stage, say that an end is missing."""
     if stage.state == "ended":
         return "the log lacks its end"
     runs = {"running": "still runs", "stopped": "stopped", "cancelled": "cancelled"}[stage.state]
@@ -20,8 +20,8 @@ def say_unended(stage: Stage, what: str, usual_s: float) -> str:
 
     Args:
         stage: the stage.
-        what: the operator that it runs, with its columns.
-        usual_s: the median time of the others.
+        what: the operator that the stage runs, with its columns.
+        usual_s: the median time of the other tasks.
     """
     took = f"run for {format_time(stage.running_s)}"
     if stage.tasks:

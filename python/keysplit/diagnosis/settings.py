@@ -1,4 +1,4 @@
-"""Spark's own settings: those that would help a stage that waits, and unknown ones."""
+"""Spark's own settings: settings that would help a stage that waits, and unknown settings."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def knows(version: str, name: str = "") -> bool:
 
 
 def spreads_nulls(gathering: Gathering, hot: str, conf: Mapping[str, str], version: str) -> bool:
-    """Whether Spark would spread the rows of a join's null key, if that is the hot one.
+    """Whether setting `SPREAD_NULLS` would make Spark spread the rows with a null key, if null is hot.
 
     Args:
         gathering: the operator that gathers the rows.
@@ -124,9 +124,9 @@ def spreads_nulls(gathering: Gathering, hot: str, conf: Mapping[str, str], versi
 def limit_of_window(
     gathering: Gathering, fragment: Fragment, conf: Mapping[str, str], rows: float
 ) -> tuple[str, str]:
-    """Return the setting that makes Spark drop rows of a window before the shuffle, and why that helps.
+    """Return the setting that makes Spark drop a window's rows before the shuffle, and why this helps.
 
-    Spark does so for `rank() <= k` and similar filters, up to a threshold of k, unless another function of
+    Spark drops rows for `rank() <= k` and similar filters, up to a threshold of k, unless another function of
     the window needs later rows.
 
     Args:

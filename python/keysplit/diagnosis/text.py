@@ -13,7 +13,7 @@ def format_bytes(size: float) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """Return a duration as text, from two minutes on in minutes or hours."""
+    """Return a duration as text; two minutes or more are shown in minutes or hours."""
     if seconds < 120:
         return f"{seconds:.1f} s" if seconds < 100 else f"{seconds:.0f} s"
     minutes = seconds / 60
@@ -21,7 +21,7 @@ def format_time(seconds: float) -> str:
 
 
 def format_core_time(seconds: float) -> str:
-    """Return core time as text, from one hour on in core-hours."""
+    """Return core time as text; one hour or more is shown in core-hours."""
     return f"{seconds:,.0f} core-s" if seconds < 3600 else f"{seconds / 3600:,.1f} core-h"
 
 

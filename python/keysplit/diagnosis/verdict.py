@@ -15,13 +15,13 @@ _CERTAIN = 4.0  # times the median's rows: from here on rows are the cause regar
 
 
 def advise_without_rows(events: Events, stage: RecordedStage, slowest: int, cause: str) -> Advice:
-    """Return the advice if the slowest task has no more rows than others, where keysplit cannot help.
+    """Return the advice for a slowest task without more rows than others, so keysplit cannot help.
 
     Args:
         events: the log, for the names of machines.
         stage: the stage.
         slowest: the index of its slowest task.
-        cause: as `Finding.cause`.
+        cause: as in `Finding.cause`.
     """
     task = f"task {stage.array('index')[slowest]}"
     if cause == "unended":
@@ -55,7 +55,7 @@ def write_verdict(finding: Finding, advice: Advice, matches: tuple[float, float]
     Args:
         finding: the finding, without its verdict.
         advice: what to do.
-        matches: for a join, the rows that the slowest task returned, and the mean of the others.
+        matches: for a join, the rows that the slowest task returned, and the mean of the other tasks.
     """
     stage, time = finding.stage, finding.spreads["time"]
     balanced = [format_time(each) for each in dict.fromkeys(finding.balanced_s)]
@@ -82,7 +82,7 @@ def write_verdict(finding: Finding, advice: Advice, matches: tuple[float, float]
 
 
 def _sure(finding: Finding, matches: tuple[float, float]) -> str:
-    """Describe how certain it is that rows are the cause, and from which figures."""
+    """Describe how certain it is that rows are the cause, and which figures show it."""
     if finding.cause == "lost":
         return f"unsure: the figures of task {finding.task} were lost with its executor"
     if finding.cause == "matches":

@@ -1,4 +1,4 @@
-"""How uneven the times of a stage's tasks are, the cost of that, and when it is a finding."""
+"""How uneven a stage's task times are, what that costs, and when the stage is a finding."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from keysplit.diagnosis.events import RecordedStage
 from keysplit.diagnosis.model import Bounds
 
 LEAST_TASK_S = 1.0
-"""The least time of the slowest task of a finding."""
+"""The minimum time of the slowest task in a finding."""
 LEAST_RATIO = 2.0
-"""The least ratio of the slowest task's time to the median in a finding."""
+"""The minimum ratio of the slowest task's time to the median in a finding."""
 LEAST_SHARE = 0.05
 """A balanced stage would save at least this share of the query's time."""
 
@@ -22,7 +22,7 @@ _AS_MUCH = 0.5  # part of the largest waiting: a longer task that causes this mu
 
 
 def is_of_interest(stage: RecordedStage) -> bool:
-    """Return whether to keep a stage's tasks: it is unfinished, cores wait, or it has one long task."""
+    """Return whether to keep a stage's tasks: it is unfinished, cores wait, or its only task is long."""
     return not stage.over or waited_for(stage) is not None or is_single(stage)
 
 
@@ -34,11 +34,11 @@ def is_single(stage: RecordedStage) -> bool:
 
 
 def waited_for(stage: RecordedStage) -> int | None:
-    """Return the index of the task that cores wait for at the end of a stage; None if no long one.
+    """Return the index of the task that cores wait for at the end of a stage; None if no task is long.
 
-    A long task that ends before the last ones start makes no core wait: the first tasks of a worker may be
-    long because of loading. Among the tasks that make cores wait the longest is chosen, unless another one
-    makes them wait more than twice as long.
+    A long task that ends before the last tasks start makes no core wait: the first tasks of a worker may be
+    long because of loading. Among the tasks that make cores wait, the longest is chosen, unless another task
+    makes cores wait more than twice as long.
     """
     needed = 0 if stage.over and not stage.was_cancelled else stage.tasks  # others were not launched yet
     if len(stage.array("index")) < max(2, needed):
@@ -54,9 +54,9 @@ def waited_for(stage: RecordedStage) -> int | None:
 def usual_s(stage: RecordedStage) -> np.ndarray:
     """Return for each task its usual time: the median of comparable tasks.
 
-    The first tasks on each core may load what later ones reuse. So a task that reads more than others without
-    taking longer is compared with later ones, unless it is itself a first one and takes about as long as
-    other first ones.
+    The first tasks on each core may load what later tasks reuse. So a task that reads more than others
+    without taking longer is compared with later tasks, unless it is itself a first task and takes about as
+    long as other first tasks.
     """
     seconds = durations_s(stage)
     usual = np.full(len(seconds), lower_median(seconds))
@@ -73,7 +73,7 @@ def usual_s(stage: RecordedStage) -> np.ndarray:
 
 
 def is_later(stage: RecordedStage) -> np.ndarray:
-    """Return which tasks are not the first on their core, as far as the order of launches shows it."""
+    """Return which tasks are not the first on their core, as far as the order of launches shows."""
     later = np.zeros(len(stage.array("index")), bool)
     later[np.argsort(stage.array("launch_ms"), kind="stable")[slots_of(stage) :]] = True
     return later
@@ -92,7 +92,7 @@ def _waiting_for_each(stage: RecordedStage) -> np.ndarray:
 
 
 def _all_launched_ms(stage: RecordedStage) -> int:
-    """Return when the last task was launched for the first time."""
+    """Return when every task had been launched at least once."""
     return min(stage.pending_ms, int(stage.array("launch_ms").max()))
 
 
@@ -108,15 +108,15 @@ def span_s(stage: RecordedStage) -> float:
 
 
 def lower_median(values: np.ndarray) -> float:
-    """Return the median; of two middle values the lower one."""
+    """Return the median; of two middle values, the lower."""
     return float(np.sort(values)[(len(values) - 1) // 2])
 
 
 def slots_of(stage: RecordedStage) -> int:
     """Return how many tasks of a stage may run at once: the cores, at most its number of tasks.
 
-    If the log does not have the cores of all executors, it is how many tasks did run at once. A task may
-    start before Spark notes the end of the previous one, so slightly higher numbers are normal.
+    If the log does not have the cores of all executors, the result is how many tasks did run at once. A task
+    may start before Spark notes the end of the previous task, so slightly higher numbers are normal.
     """
     launch, finish = stage.array("launch_ms"), stage.array("finish_ms")
     times = np.concatenate([launch, finish])
@@ -130,8 +130,8 @@ def slots_of(stage: RecordedStage) -> int:
 def balanced_s(stage: RecordedStage) -> Bounds:
     """Return how long a stage would take if balanced.
 
-    The lower bound spreads its work perfectly evenly over the slots. The upper one keeps the number of tasks,
-    each with the mean time, in as many rounds as they need; it never exceeds the actual time.
+    The lower bound spreads the stage's work perfectly evenly over the slots. The upper bound keeps the number
+    of tasks, each with the mean time, in as many rounds as they need; it never exceeds the actual time.
     """
     seconds = durations_s(stage)
     slots = slots_of(stage)
@@ -142,14 +142,14 @@ def balanced_s(stage: RecordedStage) -> Bounds:
 
 
 def waiting_core_s(stage: RecordedStage, others: np.ndarray) -> tuple[float, float]:
-    """Return how long cores waited for the last tasks of a stage, and how long other stages used them.
+    """Return how long cores waited for a stage's last tasks, and how long other stages used these cores.
 
     After the launch of the last task, a slot without a task of the stage waits, unless another stage uses it:
     the work of other stages in that time is subtracted.
 
     Args:
         stage: the stage.
-        others: one row per other stage: its start, its end and its work, in milliseconds.
+        others: one row per other stage: start, end and work, in milliseconds.
 
     Returns:
         Core-seconds of waiting, and seconds in which another stage ran.
