@@ -178,7 +178,7 @@ LINES = {
     "groupings": 1_086,
     "kafka": 620,
     "plan": 1_817,
-    "profiling": 1_553,
+    "profiling": 1_552,
     "show": 1_320,
     "spark": 3_534,
     "spark/apply": 595,

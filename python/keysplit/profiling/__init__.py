@@ -1,4 +1,4 @@
-"""Profiles: how skewed keys are, what that costs, and which grouping would help."""
+"""Profiles: how skewed keys are, what the skew costs, and which grouping would help."""
 
 from keysplit.profiling.model import Advice, Prediction, Profile, TopKey
 from keysplit.profiling.stream import SHORT_LIST, profile

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from keysplit.results import SimulationResult
 
 LEAST_DRIFT = 0.1
-"""The frequent keys change if the overlap of windows is lower by at least this."""
+"""The frequent keys count as changing if the overlap of windows is lower by at least this much."""
 
 _COMBINES = "no action needed: sum, count, min, max and avg combine on the map side"
 _COLLECTS = "no action helps: for lists, percentiles and distinct counts Spark merges by key"
@@ -29,8 +29,8 @@ class Verdict(NamedTuple):
     """What to do.
 
     Attributes:
-        text: three lines: what to do, the cost today and after it, and how sure that is; or only the first
-            one, if there is nothing to gain.
+        text: three lines: what to do, the cost before and after, and how certain this is; or only the first
+            line, if there is nothing to gain.
         details: further sentences, without the last full stop.
         line: a line of code to paste; empty if there is nothing to gain.
     """
@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
 
 
 class _Remedy(NamedTuple):
-    """An operation, the line of code that splits its keys, and what an extra copy of a key costs it."""
+    """An operation, the line of code that splits its keys, and what an extra copy of a key costs."""
 
     work: str
     line: str
@@ -113,18 +113,18 @@ class Cost:
             raise ValueError(f"cores must be at least 1, got {self.cores!r}")
 
     def expect_s(self, total: float, workers: int, of: Prediction) -> float:
-        """Return the time of the stage: until the busiest worker has finished, or all cores have."""
+        """Return the stage's time: until the busiest worker has finished, and all cores have."""
         cores = workers if self.cores is None else index(self.cores)
         return (self.seconds_per_row or 0.0) * total * max(of.busiest / workers, 1 / cores)
 
     def slowdown(self, of: Prediction) -> float:
-        """Return the time of the stage in multiples of the shortest possible on these workers and cores."""
+        """Return the stage's time as a multiple of the shortest time possible on these workers and cores."""
         workers = len(of.loads)
         cores = workers if self.cores is None else index(self.cores)
         return max(of.busiest / workers, 1 / cores) / max(1 / workers, 1 / cores)
 
     def describe(self, total: float, unit: str, workers: int, now: Prediction, better: Prediction) -> str:
-        """Compare two placements of the same rows in words: a ratio, or expected times."""
+        """Describe in words how two placements of the same rows compare: a ratio, or expected times."""
         if self.seconds_per_row is None:
             before, after = (format_ratio(self.slowdown(of)) for of in (now, better))
             return f"today {before} times as long as balanced, then {after} times, by the loads alone"
@@ -141,11 +141,11 @@ DEFAULT_COST = Cost()
 
 
 def recommend(now: float, outcomes: Mapping[str, Outcome]) -> str | None:
-    """Choose the balanced grouping with the fewest copies of keys, or the most balanced one if none is.
+    """Choose the balanced grouping with the fewest copies of keys; if none is balanced, the best balanced.
 
     Args:
-        now: the load of the busiest worker with hash partitioning, in multiples of the mean.
-        outcomes: the effect of each grouping, by its name; the first wins among equals.
+        now: the busiest worker's load with hash partitioning, as a multiple of the mean.
+        outcomes: the effect of each grouping, by name; the first wins among equals.
 
     Returns:
         A name; None if hash partitioning is balanced, or if its busiest worker has at most 1.1 times the load
@@ -172,10 +172,10 @@ def recommend_for(
     cost: Cost = DEFAULT_COST,
     unit: str = "messages",
 ) -> str | None:
-    """Choose the plan for an operation: none for aggregates, for windows one that keeps every key whole.
+    """Choose a plan for an operation: aggregates need none; windows need one that keeps each key whole.
 
-    With fewer cores than workers, the time until all workers have finished decides: a busy worker then delays
-    the stage only while other cores are idle. `unit` is the unit of the loads.
+    With fewer cores than workers, what counts is when the last worker finishes: a busy worker delays the
+    stage only while other cores are idle. `unit` is the unit of the loads.
     """
     loads = predicted["key"].loads
     if _are_few(loads.sum(), unit, len(loads)):
@@ -221,9 +221,9 @@ def advise_simulated(
 
     Args:
         results: the simulations.
-        planned: the effect of plans on the same keys, by name; if unknown, the effects of the simulated
-            groupings that Spark can plan are used.
-        top: the most frequent key, if it is certain to be frequent.
+        planned: the effect of plans on the same keys, by name. If unknown, the effects of those simulated
+            groupings are used that Spark can plan.
+        top: the most frequent key, if that key is certain to be frequent.
         key: the key columns, for the line to paste.
         without: names to exclude for stream engines.
         cost: the cost of a message.
@@ -287,20 +287,20 @@ def advise(
     sample: Sample | None = None,
     heaviest_row: float = 0.0,
 ) -> Verdict:
-    """Return the verdict on an operation by key on Spark: what to do, the gain, and how sure that is.
+    """Return the verdict on an operation by key on Spark: what to do, the gain, and how certain it is.
 
     Args:
         total: the weight of all rows.
         unit: the unit of the counts: "rows", "weight" or "messages".
         top: the frequent keys.
-        planned: the effect of each plan, by its name.
+        planned: the effect of each plan, by name.
         recommended: the result of `recommend_for`.
-        operation: one of `OPERATIONS`, None for all.
+        operation: one of `OPERATIONS`; None for all.
         key: the key columns, for the line to paste.
         workers: the number of workers.
         cost: the cost of a row.
-        sample: the rows that were counted, None if all were.
-        heaviest_row: the weight of the heaviest row in multiples of a worker's fair share; 0 if unknown.
+        sample: the rows that were counted; None if all were counted.
+        heaviest_row: the weight of the heaviest row as a multiple of a worker's fair share; 0 if unknown.
 
     Returns:
         The verdict.
@@ -384,7 +384,7 @@ def describe_drift(
     steady_overlap: float,
     drifts: bool,
 ) -> str:
-    """Describe how the frequent keys of a stream change; the arguments are fields of a profile."""
+    """Describe how a stream's frequent keys change; the arguments are fields of a profile."""
     if windows < 2:
         return "too short to see a change of the frequent keys: all messages are in one window"
     if steady_overlap <= LEAST_DRIFT:

@@ -1,4 +1,4 @@
-"""The profile of a stream or of a DataFrame: its figures, and how they print."""
+"""The profile of a stream or of a DataFrame: its figures, and how they are printed."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class _Counted(NamedTuple):
 
 
 class TopKey(_Counted):
-    """A frequent key: a tuple of its value, its count, the count's error, and its share.
+    """A frequent key: a tuple of value, count, the count's error, and share.
 
     Attributes:
-        key: its value; a tuple of values if there are several key columns.
-        count: its messages, or the weight of its rows: an upper bound, or an estimate from a sample.
+        key: the key's value; a tuple of values if there are several key columns.
+        count: the key's messages, or the weight of its rows: an upper bound, or an estimate from a sample.
         error: by how much `count` may be too large, in addition to the error of a sample.
         share: `count` as a fraction of the total.
-        shares: its share of the messages of each window, a lower bound. This and the following only for a
-            stream.
-        hot: the numbers of the windows in which it was hot, ascending.
-        age_messages: messages from the start of the first of these windows to the end of the last.
+        shares: the key's share of the messages of each window, a lower bound. This field and the following
+            ones are only for a stream.
+        hot: the numbers of the windows in which the key was hot, ascending.
+        age_messages: the messages from the start of the first of these windows to the end of the last.
         age_share: the same as a fraction of the stream.
     """
 
@@ -73,19 +73,19 @@ class TopKey(_Counted):
         age_messages: int = 0,
         age_share: float = 0.0,
     ) -> TopKey:
-        """Create one; see the attributes."""
+        """Create a frequent key; see the attributes."""
         made = super().__new__(cls, key, count, error, share)
         made.shares, made.hot, made.age_messages, made.age_share = shares, hot, age_messages, age_share
         return made
 
     @property
     def certain(self) -> bool:
-        """Whether the key certainly has at least half of `count`; others may be rare."""
+        """Whether the key certainly has at least half of `count`; any other key may be rare."""
         return 2 * self.error <= self.count
 
     @property
     def age(self) -> str:
-        """The time for which it was hot, in words."""
+        """The time for which the key was hot, in words."""
         if not self.hot:
             return "never"
         return "always" if len(self.hot) == len(self.shares) else f"{100 * self.age_share:.0f} %"
@@ -109,8 +109,8 @@ class Outcome(NamedTuple):
     """The effect of a grouping on the loads, and its cost.
 
     Attributes:
-        busiest: the load of the busiest worker, in multiples of the mean.
-        copies: copies of keys beyond one each: the number of additional partial results to merge.
+        busiest: the load of the busiest worker as a multiple of the mean.
+        copies: copies of keys beyond one per key: the number of additional partial results to merge.
     """
 
     busiest: float
@@ -123,9 +123,9 @@ class Prediction:
 
     Attributes:
         loads: the expected weight per worker, float64.
-        imbalance: (largest - mean) / sum of them, each relative to the capacity of its worker.
-        relative_imbalance: (largest - mean) / mean of the same.
-        extra_partials: copies of keys beyond one each: the number of additional partial results to merge.
+        imbalance: (largest - mean) / sum of the loads, each relative to its worker's capacity.
+        relative_imbalance: (largest - mean) / mean of the same loads.
+        extra_partials: copies of keys beyond one per key: the number of additional partial results to merge.
     """
 
     loads: np.ndarray = field(repr=False)
@@ -135,7 +135,7 @@ class Prediction:
 
     @classmethod
     def of(cls, result: SimulationResult) -> Prediction:
-        """Return what a simulation predicts."""
+        """Return the prediction of a simulation."""
         return cls(
             loads=result.loads,
             imbalance=result.imbalance,
@@ -145,7 +145,7 @@ class Prediction:
 
     @property
     def busiest(self) -> float:
-        """The load of the busiest worker, in multiples of the mean."""
+        """The load of the busiest worker as a multiple of the mean."""
         return 1 + self.relative_imbalance
 
     def to_dict(self) -> dict[str, Any]:
@@ -169,16 +169,15 @@ class Advice:
 
     Attributes:
         workers: the number of workers.
-        predicted: the predicted effect of each grouping, by its name: of a stream, simulated in the order of
-            arrival; of a DataFrame, of its plan.
-        recommended: the grouping to plan on Spark, None if there is nothing to gain.
-        verdict: three lines: what to do, the cost today and after it, and how sure that is; or only the first
-            one, if there is nothing to gain.
+        predicted: the predicted effect of each grouping, by name: for a stream, simulated in the order of
+            arrival; for a DataFrame, the effect of the grouping's plan.
+        recommended: the grouping to plan on Spark; None if there is nothing to gain.
+        verdict: three lines: what to do, the cost before and after, and how certain this is; or only the
+            first line, if there is nothing to gain.
         details: further sentences, without the last full stop.
-        results: the simulations that `predicted` is from, by name; empty for a DataFrame, where plans are
-            computed.
-        planned: the predicted effect of each plan, by its name; empty if it is `predicted`.
-        online: the grouping to take in a stream engine, None if there is nothing to gain.
+        results: the simulations behind `predicted`, by name; empty for a DataFrame, where plans are computed.
+        planned: the predicted effect of each plan, by name; empty if `predicted` has it.
+        online: the grouping to use in a stream engine; None if there is nothing to gain.
         line: the operation on Spark that splits the keys, to paste; empty if there is nothing to gain.
     """
 
@@ -194,7 +193,7 @@ class Advice:
 
     @property
     def plans(self) -> Mapping[str, Prediction]:
-        """The predicted effect of each plan, by its name."""
+        """The predicted effect of each plan, by name."""
         return self.planned or self.predicted
 
     @property
@@ -208,11 +207,11 @@ class Advice:
         return {name: getattr(self, name) for name in names}
 
     def panel(self, results: Sequence[SimulationResult], keys: Sequence[TopKey] = ()) -> Panel:
-        """Return the panel of a page: the recommended plan, or else the recommended grouping.
+        """Return the panel of a page: the recommended plan, or if there is none, the recommended grouping.
 
         Args:
             results: the simulations, the most balanced first.
-            keys: frequent keys, to name those that cause a load.
+            keys: the frequent keys, to name those that cause a load.
         """
         entries = entries_of(results, keys)
         named = {entry.name: entry for entry in entries}
@@ -297,20 +296,20 @@ class Profile(Printed, Shown):
         key: the names of the key columns; none for a stream.
         total: the messages, or the weight of all rows.
         unit: the unit of the counts: "messages", "rows" or "weight".
-        top: the most frequent keys, the most frequent first. Of a DataFrame, all that have at least
-            1/(20 workers) of the weight.
+        top: the most frequent keys, the most frequent first. For a DataFrame, all keys with at least 1/(20
+            workers) of the weight.
         advice: for each number of workers, what to do.
         sources: the number of sources in the simulations; 1 for a DataFrame, where one plan serves all tasks.
-        sample: of a DataFrame, the counted rows if these are not all; then `total` and the counts in `top`
-            are estimates, and `sample.error_of(share)` is the error of a share.
-        distinct_keys: the number of distinct keys. This and the following only for a stream.
-        distinct_keys_error: an upper bound on its standard error; 0 if it is exact.
-        threshold: a key is hot in a window if it has at least this share of its messages.
+        sample: for a DataFrame, the counted rows if only a sample was counted; then `total` and the counts in
+            `top` are estimates, and `sample.error_of(share)` is the error of a share.
+        distinct_keys: the number of distinct keys. This field and the following ones are only for a stream.
+        distinct_keys_error: an upper bound on the standard error of `distinct_keys`; 0 if exact.
+        threshold: a key is hot in a window if it has at least this share of the window's messages.
         windows: the start of each window, then the end of the stream, in messages.
         hot: all keys that were hot in some window, the most frequent in the whole stream first.
-        overlap: overlap of the most frequent keys of neighbouring windows: their mean Jaccard index.
+        overlap: the overlap of the most frequent keys of neighbouring windows: the mean Jaccard index.
         overlap_of_any: the same for any two windows.
-        steady_overlap: what both would be if the messages came in random order.
+        steady_overlap: what both overlaps would be if the messages came in random order.
         drifts: whether the frequent keys change: `overlap_of_any` is below `steady_overlap` by more than 0.1.
         drift: how the frequent keys change, in words.
     """
@@ -345,12 +344,12 @@ class Profile(Printed, Shown):
 
     @property
     def predicted(self) -> Mapping[str, Prediction]:
-        """The predicted effect of each grouping on this number of workers, by its name."""
+        """The predicted effect of each grouping on this number of workers, by name."""
         return self.advice[0].predicted
 
     @property
     def recommended(self) -> str | None:
-        """The grouping to take for this number of workers, None if there is nothing to gain."""
+        """The grouping to use for this number of workers; None if there is nothing to gain."""
         return self.advice[0].recommended
 
     @property
@@ -482,7 +481,7 @@ class Profile(Printed, Shown):
         return [Card(*shares, what)]
 
     def _keys(self) -> dict[str, Any]:
-        """Return the most frequent keys, and those that were hot for a time, with those times."""
+        """Return the most frequent keys, and the keys that were hot for a time, with these times."""
         top = [key for key in self.top[:TOP_KEYS] if key.certain]
         others = [key for key in self.hot if key not in top and key.age_share < 1]
         brief = sorted(others, key=lambda key: -max(key.shares))[:SHORT_LIVED_KEYS]
@@ -534,7 +533,7 @@ class Profile(Printed, Shown):
 
 
 def join_advice(advice: Sequence[Advice], part: Literal["verdict", "details"]) -> str:
-    """Return a part of each piece of advice, with the number of workers if there are several."""
+    """Return a part of each piece of advice, with the number of workers if there are several numbers."""
     return "\n".join(
         f"{format_count(each.workers, 'worker')}: {text}" if len(advice) > 1 else text
         for each in advice

@@ -1,4 +1,4 @@
-"""The effect of plans on the keys of a stream: counted in one pass, in bounded memory."""
+"""Predict the effect of plans on a stream's keys, counted in one pass, in bounded memory."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Keys:
         self._buckets += np.bincount(bucket_of(hashes, self._bits), minlength=len(self._buckets))
 
     def predict(self, workers: int) -> dict[str, Prediction]:
-        """Return the expected effect of each plan for one of the numbers of workers, by its name."""
+        """Return the expected effect of each plan for one of the numbers of workers, by name."""
         total = float(self._sketch.total)
         most = np.ceil(1 / self._threshold)
         found = [each for each in self._sketch.top(int(most)) if each[1] >= self._threshold * total]
@@ -83,8 +83,8 @@ def predict(summary: Summary, params: Any, capacities: Sequence[float] | None = 
 
     Args:
         summary: the summary for the plan.
-        params: its grouping.
-        capacities: the relative speed of each worker; equal if left out.
+        params: the grouping of the plan.
+        capacities: the relative speed of each worker; equal if omitted.
     """
     placement = place(summary, params, capacities)
     speeds = speeds_of(capacities, params.workers)
@@ -115,7 +115,7 @@ def advise_on(
     without: Sequence[str] = (),
     cost: Cost = DEFAULT_COST,
 ) -> Advice:
-    """Return the advice on simulations for one number of workers; arguments as `advise_simulated`."""
+    """Return the advice on simulations for one number of workers; arguments as in `advise_simulated`."""
     predicted = {result.params.name: Prediction.of(result) for result in results}
     workers = results[0].params.workers
     recommended = recommend_for(planned or plans_of(results), None, cost) if "key" in predicted else None

@@ -57,35 +57,35 @@ def profile(
 ) -> Profile:
     """Report how skewed the keys of a stream are, how they change, and which grouping would help.
 
-    It takes one pass over the stream, unless the simulations do not fit into `memory` together. Memory does
+    One pass over the stream is enough, unless the simulations do not fit into `memory` together. Memory does
     not grow with the stream, except for the pairs of key and worker (see `simulate`). A count is never
     underestimated, and overestimated by at most a tenth of the threshold. A key is *hot* in a window if its
-    count there is at least the threshold's part of the messages: 1/(5n), n being the largest number of
-    workers, but never below 1/5000. No such key is missed; a key up to a tenth below it may also count as
-    hot. Windows have at least ten messages for each hot key, so that no key is hot by chance.
+    share of the window's messages is at least the threshold: 1/(5n), n being the largest number of workers,
+    but never below 1/5000. No such key is missed; a key up to a tenth below the threshold may also count as
+    hot. Windows are long enough that a hot key has at least ten messages, so that no key is hot by chance.
 
-    The advice: on Spark, keys are planned; the loads of every plan are computed from the counts of the same
-    pass. Loads are *balanced* if the busiest worker has at most 1.1 times the mean. If hash partitioning is
+    The advice: on Spark, use a plan; the loads of every plan are computed from the counts of the same pass.
+    Loads are *balanced* if the busiest worker has at most 1.1 times the mean. If hash partitioning is
     balanced, no action is needed. Otherwise the balanced plan with the fewest copies of keys is recommended,
-    or the most balanced one if none is balanced. A recommendation also requires that the busiest worker with
+    or the most balanced plan if none is balanced. A recommendation also requires that the busiest worker with
     hash partitioning has more than 1.1 times the load of the recommended plan's busiest worker.
     `keysplit.spark.profile` follows the same rule. Stream engines see messages in the order of arrival. For
     them the groupings of the short list (`key`, `partial_key`, `d_choices`, `w_choices`, and `fish` if the
-    frequent keys change) are simulated, and one is chosen in the same way.
+    frequent keys change) are simulated, and one of these groupings is chosen in the same way.
 
     Args:
         keys: a column of keys as in `Router.route`, an iterator over such columns, or a function that makes
-            one.
-        workers: the number of workers, 1 to 65,536, or several.
-        sources: tasks that route, each with its own load estimate; 5 as in the papers.
+            such an iterator.
+        workers: the number of workers, 1 to 65,536, or several numbers.
+        sources: the number of tasks that route, each with its own load estimate; 5 as in the papers.
         top: number of most frequent keys to return and to compare between windows; at least 1.
-        windows: maximum number of windows, at least 1; up to twice as many if the length is not known.
-        messages: the length of the stream, if `keys` is an iterator and it is known.
+        windows: maximum number of windows, at least 1; up to twice as many if the length is unknown.
+        messages: the length of the stream, if `keys` is an iterator and the length is known.
         memory: bytes that the simulations running together may use, as in `compare`.
         key: the name of the key column, or a list of them, for the line to paste.
-        seconds_per_row: the time per message, above 0. If given, the verdict has times, computed from the
+        seconds_per_row: the time per message, above 0. If given, the verdict shows times, computed from the
             loads, instead of a ratio.
-        cores: the number of concurrent tasks, at least 1; one per worker if left out. With fewer cores than
+        cores: the number of concurrent tasks, at least 1; one per worker if omitted. With fewer cores than
             workers a plan is recommended only if it saves time on these cores.
         threads: number of threads, as in `simulate`.
         progress: whether to show a progress bar, as in `simulate`.
@@ -241,8 +241,8 @@ class Window(NamedTuple):
 
     Attributes:
         start: the number of the first message, from 0.
-        stop: one more than the number of the last.
-        sketch: counts the keys between the two.
+        stop: one more than the number of the last message.
+        sketch: counts the keys from `start` to `stop`.
     """
 
     start: int
@@ -258,16 +258,16 @@ class Window(NamedTuple):
 class Windows:
     """Cuts a stream into at most `most` windows of equal width, none of them narrower than `shortest`.
 
-    If the length is unknown, windows start with the width `shortest`; whenever there are twice `most`,
-    neighbours are merged and the width doubles. The result has up to twice `most`; the last is narrower.
+    If the length is known, there are at most `most` windows. Otherwise, whenever the count reaches 2 x
+    `most`, neighbours are merged, so there may be up to 2 x `most`. The last window may be narrower.
 
     Args:
-        length: messages of the whole stream, None if unknown.
+        length: the number of messages in the whole stream; None if unknown.
         most: maximum number of windows, at least 1.
         shortest: minimum number of messages per window, at least 1.
         capacity: counters per window's sketch.
 
-    Source: sketches are merged as by Berinde, Indyk, Cormode, Strauss, Space-optimal Heavy Hitters with
+    Source: sketches are merged as in Berinde, Indyk, Cormode, Strauss, Space-optimal Heavy Hitters with
     Strong Error Bounds (TODS 2010).
 
     Deviations: none.
@@ -303,7 +303,7 @@ class Windows:
                 self._close()
 
     def _stop(self) -> float:
-        """The end of the current window; with a known length, the last one takes all that remain."""
+        """The end of the current window; if the length is known, the last window takes all that remains."""
         if self._width is not None:
             return self._start + self._width
         return self._cuts[len(self._done)] if len(self._done) < len(self._cuts) else math.inf
@@ -340,11 +340,11 @@ def measure_overlap(windows: Sequence[Window], keys: int) -> tuple[float, float]
 
     Args:
         windows: the windows, in order.
-        keys: how many keys of each are compared.
+        keys: how many keys of each window are compared.
 
     Returns:
-        The overlap of neighbours and of any two: 0 if all keys changed, 1 if none did; 1 if there are fewer
-        than two windows.
+        The overlap of neighbours and of any two windows: 0 if all keys changed, 1 if none did; 1 if there are
+        fewer than two windows.
     """
     tops = [{key for key, _, _ in window.sketch.top(keys)} for window in windows]
     return _mean_jaccard(pairwise(tops)), _mean_jaccard(combinations(tops, 2))
@@ -356,11 +356,11 @@ def expect_overlap(windows: Sequence[Window], whole: SpaceSaving, keys: int) -> 
     Args:
         windows: the windows, in order.
         whole: a sketch of the whole stream.
-        keys: how many keys of each are compared.
+        keys: how many keys of each window are compared.
 
     Returns:
-        From 0 to 1. Below 1, because the last of the most frequent keys are hardly more frequent than the
-        next ones.
+        From 0 to 1. Usually below 1, because the last of the most frequent keys are hardly more frequent than
+        the keys that follow.
     """
     counts = np.array([count - error for _, count, error in whole.top(max(keys, _DRAWN_KEYS))], float)
     if not len(counts) or not counts.sum():
@@ -385,7 +385,7 @@ def _mean_jaccard(pairs: Iterable[tuple[set[Any], set[Any]]]) -> float:
 
 
 class Frequent:
-    """Counts keys to name the most frequent ones: in constant memory, with errors."""
+    """Counts keys to name the most frequent: in constant memory, with errors."""
 
     def __init__(self) -> None:
         self._sketch = SpaceSaving(_COUNTERS)
@@ -395,7 +395,7 @@ class Frequent:
         self._sketch.update(keys)
 
     def top(self, most: int) -> list[TopKey]:
-        """Return up to `most` of the most frequent keys, only those that are certain to be frequent."""
+        """Return up to `most` of the most frequent keys, but only keys that are certain to be frequent."""
         total = max(self._sketch.total, 1.0)
         found = [TopKey(key, count, error, count / total) for key, count, error in self._sketch.top(most)]
         return [key for key in found if key.certain]
