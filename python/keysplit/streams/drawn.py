@@ -29,8 +29,7 @@ def zipf(exponent: float, keys: int, messages: int, seed: int = 0) -> NDArray[np
 
     Args:
         exponent: Skew z, at least 0; 0 makes all keys equally frequent.
-        keys: Number of different keys that may occur, 1 to 2^53. Up to 2^28 a table holds 8 bytes
-            per key.
+        keys: Number of distinct keys that may occur, 1 to 2^53. Up to 2^28, a table holds 8 bytes per key.
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
 
@@ -65,12 +64,12 @@ def zipf_chunks(exponent: float, keys: int, messages: int, seed: int = 0) -> Ite
 
     Args:
         exponent: Skew z, at least 0; 0 makes all keys equally frequent.
-        keys: Number of different keys that may occur, as in [`zipf`][keysplit.streams.zipf].
+        keys: Number of distinct keys that may occur, as in [`zipf`][keysplit.streams.zipf].
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
 
     Returns:
-        An iterator of int64 arrays of about a million messages; the last one is shorter.
+        An iterator of int64 arrays of about a million messages each; the last array is shorter.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -103,16 +102,16 @@ def zipf_chunks(exponent: float, keys: int, messages: int, seed: int = 0) -> Ite
 
 
 class _Tail:
-    """The keys after a table of the first ones: key i (from 1) has the integral of x**-z over i -/+ 1/2.
+    """The keys after the table of the first keys: key i (from 1) has the integral of x**-z over i -/+ 1/2.
 
     Args:
         z: the exponent.
-        head: the keys in the table.
-        keys: all keys.
-        weight: the sum of i**-z of those in the table.
+        head: the number of keys in the table.
+        keys: the number of all keys.
+        weight: the sum of i**-z over the keys in the table.
 
     Attributes:
-        total: the sum of all keys.
+        total: the sum over all keys.
     """
 
     def __init__(self, z: float, head: int, keys: int, weight: float) -> None:
@@ -137,10 +136,10 @@ class _Tail:
 
 
 class _Cells:
-    """`np.searchsorted(cumulated, draws, side="right")` for many draws of [0, 1), by a table.
+    """`np.searchsorted(cumulated, draws, side="right")` for many draws of [0, 1), using a table.
 
     The interval is cut into cells. If a cell contains no value of `cumulated`, all its draws have the same
-    result. Frequent keys fill most cells, so only few draws need a search.
+    result. Frequent keys fill most cells, so few draws need a search.
 
     Args:
         cumulated: the values, ascending, float64.
@@ -169,12 +168,12 @@ def zipf_exponent(keys: int, top_share: float) -> float:
     """Find the exponent of the Zipf distribution whose most frequent key has a given share.
 
     Args:
-        keys: Number of different keys, 2 to 2^53.
+        keys: Number of distinct keys, 2 to 2^53.
         top_share: Share of the most frequent key, at least ``1 / keys`` and at most 0.999.
 
     Returns:
-        The exponent z, for [`zipf`][keysplit.streams.zipf]: the share is met to a relative error of 1e-6 or
-        better.
+        The exponent z, for [`zipf`][keysplit.streams.zipf]: the share is met with a relative error of at most
+        1e-6.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -207,12 +206,12 @@ def zipf_evolving(
     """Draw a Zipf stream whose hot keys change at some point.
 
     Before that point, key i (from 0) has a share proportional to 1 / (i + 1)**exponent, as in
-    [`zipf`][keysplit.streams.zipf]. After it the order of the keys is reversed, so that the last is the most
-    frequent, or shifted.
+    [`zipf`][keysplit.streams.zipf]. After that point, the order of the keys is reversed, so that the last key
+    is the most frequent, or shifted.
 
     Args:
         exponent: Skew z, at least 0.
-        keys: Number of different keys that may occur, as in [`zipf`][keysplit.streams.zipf].
+        keys: Number of distinct keys that may occur, as in [`zipf`][keysplit.streams.zipf].
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
         first: Fraction of the stream before the change, 0 to 1.
@@ -254,11 +253,11 @@ def zipf_drifting(
 
     Args:
         exponent: Skew z, at least 0.
-        keys: Number of different keys that may occur, 1 to 2^28, as their order is in memory.
+        keys: Number of distinct keys, 1 to 2^28 (the limit exists because the keys' order is held in memory).
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
-        periods: Equal parts of the stream, at least 1. In the first, key i (from 0) has a share proportional
-            to 1 / (i + 1)**exponent; in each of the others the keys' order is drawn again.
+        periods: Number of equal parts of the stream, at least 1. In the first part, key i (from 0) has a
+            share proportional to 1 / (i + 1)**exponent; in each later part the keys' order is drawn again.
 
     Returns:
         Keys from 0 to ``keys - 1``; int64, shape ``(messages,)``.
@@ -289,15 +288,15 @@ def zipf_drifting(
 def zipf_hot_key(
     exponent: float, keys: int, messages: int, seed: int = 0, *, share: float
 ) -> NDArray[np.int64]:
-    """Draw a Zipf stream with one key that has more messages than by Zipf's law.
+    """Draw a Zipf stream in which one key has more messages than Zipf's law gives it.
 
     Args:
         exponent: Skew z, at least 0; 0 makes all other keys equally frequent.
-        keys: Number of different keys that may occur, as in [`zipf`][keysplit.streams.zipf].
+        keys: Number of distinct keys that may occur, as in [`zipf`][keysplit.streams.zipf].
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
         share: Fraction of the messages, drawn at random, whose key is replaced by the hot key 0; 0 to 1. The
-            hot key also keeps its messages by Zipf's law.
+            hot key also keeps the messages that Zipf's law gives it.
 
     Returns:
         Keys from 0 to ``keys - 1``; int64, shape ``(messages,)``. A longer stream starts with the messages of
@@ -308,7 +307,7 @@ def zipf_hot_key(
         TypeError: If an argument is of the wrong type.
 
     Source: the streams country-skew of Dalabasmaz and Can, Dynamic Key Grouping, section 5.1: exponent 0 and
-    204 keys, as the authors' program draws them.
+    204 keys, as in the authors' program.
 
     Deviations: keys are numbers, not the names of countries.
 
@@ -342,7 +341,7 @@ def _harmonic(keys: int, exponent: float) -> float:
 
 
 def check_counts(**counts: tuple[int, int] | tuple[int, int, int]) -> None:
-    """Raise an error for counts below their minimum, or above their maximum if they have one."""
+    """Raise an error for counts below the minimum, or above the maximum if there is one."""
     for name, (value, least, *most) in counts.items():
         if isinstance(value, bool) or not isinstance(value, SupportsIndex):
             raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")

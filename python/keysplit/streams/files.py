@@ -29,14 +29,14 @@ _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
 
 
 class UnreadableError(ValueError):
-    """The contents of a file, or part of them, do not match its name."""
+    """The contents of a file, or part of them, do not match the file's name."""
 
 
 class UnknownColumnError(ValueError):
-    """A file has no such column, or several of that name.
+    """A file has no such column, or several columns of that name.
 
     Attributes:
-        columns: its columns; none for text.
+        columns: the file's columns; none for text.
     """
 
     def __init__(self, text: str, columns: list[str]) -> None:
@@ -51,12 +51,13 @@ def read(path: str | os.PathLike[str], key: str | None = None) -> pa.ChunkedArra
     """Read the keys of a file, in the order of its rows.
 
     Args:
-        path: A file ending in ``.parquet``, ``.csv`` (also compressed, e.g. ``.csv.gz``), or any other name
-            for UTF-8 text, where every word is a key; or a folder of Parquet files, as Spark writes them,
-            read in the order of their names. Names that begin with ``_`` or ``.`` are left out.
-        key: The column that holds the keys; only it is read. Not for text. A CSV column gets the type
-            inferred from its values: ``007`` and ``7`` are one key. A partition column of Spark is read from
-            the names of folders, ``country=DE``: as whole numbers if all values are, else as strings.
+        path: A file ending in ``.parquet`` or ``.csv`` (or compressed, e.g. ``.csv.gz``), or with any other
+            name for UTF-8 text, where every word is a key; or a folder of Parquet files, such as Spark
+            writes, read in the order of their names. Names that begin with ``_`` or ``.`` are skipped.
+        key: The column that holds the keys; no other column is read. Not for text. A CSV column gets the type
+            inferred from its values: ``007`` and ``7`` are one key. A partition column written by Spark is
+            read from folder names such as ``country=DE``: as integers if all values are integers, otherwise
+            as strings.
 
     Returns:
         The keys as a pyarrow ChunkedArray, which routers accept.
@@ -64,9 +65,9 @@ def read(path: str | os.PathLike[str], key: str | None = None) -> pa.ChunkedArra
     Raises:
         FileNotFoundError: If there is no such file, or no Parquet file in the folder.
         ValueError: If the column is missing (the message lists the columns) or not given, the file cannot be
-            read as its name implies, or the column has another type in another file of the folder. The type
-            of a CSV column is inferred from its first 16 megabytes; a later value that does not fit it is an
-            error.
+            read as its name implies, or the column's type differs between files of the folder. The type of a
+            CSV column is inferred from its first 16 megabytes; a later value that does not fit this type is
+            an error.
 
     Example:
         >>> import tempfile, pathlib
@@ -88,13 +89,13 @@ def chunks(
 
     Args:
         path: A file as in [`read`][keysplit.streams.read]; or ``-`` for standard input, or a file open in
-            binary mode. These hold CSV if a key is given, else text.
-        key: The column that holds the keys; only it is read. Not for text. A CSV column has the type inferred
-            from its first 16 megabytes.
+            binary mode. The last two hold CSV if a key is given, otherwise text.
+        key: The column that holds the keys; no other column is read. Not for text. A CSV column has the type
+            inferred from its first 16 megabytes.
         rows: Maximum number of keys per chunk, at least 1.
 
     Returns:
-        An iterator of pyarrow arrays. It holds a few chunks in memory, whatever the size of the file.
+        An iterator of pyarrow arrays, which holds a few chunks in memory, whatever the file's size.
 
     Raises:
         FileNotFoundError: If there is no such file, or no Parquet file in the folder.
@@ -116,13 +117,13 @@ def chunks(
 
 
 def length(path: str | os.PathLike[str]) -> int | None:
-    """Return the number of keys of a file, if known without reading them.
+    """Return the number of keys in a file, if known without reading the keys.
 
     Args:
         path: A file as in [`chunks`][keysplit.streams.chunks].
 
     Returns:
-        The number of rows of a Parquet file or a folder of them, else None.
+        The number of rows of a Parquet file or a folder of Parquet files, otherwise None.
 
     Raises:
         FileNotFoundError: If there is no such file, or no Parquet file in the folder.
@@ -143,7 +144,7 @@ def length(path: str | os.PathLike[str]) -> int | None:
 
 
 def _existing(path: str | os.PathLike[str]) -> list[Path]:
-    """The file, or the Parquet files of the folder."""
+    """The file, or the folder's Parquet files."""
     given = Path(path)
     if given.is_file():
         return [given]
@@ -319,7 +320,7 @@ def _csv(file: BinaryIO, key: str | None) -> tuple[pa.DataType, Iterator[pa.Arra
 
 
 class _Begun(RawIOBase):
-    """A file from its beginning after some bytes were read; closing this does not close the file."""
+    """A file from its beginning after some bytes were read; `close` does not close the file."""
 
     def __init__(self, read: bytes, rest: BinaryIO) -> None:
         self._read, self._rest = read, rest
