@@ -1,8 +1,8 @@
 """The messages of one partition of a batch, sent exactly once.
 
-One transaction has all of them, and the number of the batch as an offset of a consumer group. A retry finds
-the number there and sends nothing. The transactional id belongs to the partition: a new attempt ends the
-transaction of an older one, which can no longer commit anything.
+One transaction has all these messages, and the number of the batch as an offset of a consumer group. A retry
+finds the number there and sends nothing. The transactional id belongs to the partition: a new attempt ends
+the transaction of an older one, which can no longer commit anything.
 """
 
 import time
@@ -34,12 +34,12 @@ class Batch(NamedTuple):
     """The identity of a batch: its sender, number and destination.
 
     Attributes:
-        sender: the sender's name; the same whenever the batch is sent again.
+        sender: the sender's name, which is the same whenever the batch is sent again.
         rule: identifies the rule by which messages get their partition; stored with the number.
         number: the number of the batch, 0, 1, 2 ...
         first: the number of the first batch that the sender sends.
         topic: the topic to send to.
-        partition: its partition.
+        partition: the partition of the topic.
     """
 
     sender: str
@@ -59,7 +59,7 @@ def resume(batch: Batch, partitions: int, settings: Mapping[str, Any]) -> bool:
         settings: as `send_once` takes them.
 
     Raises:
-        RuntimeError: if a part of it was sent, and the rest would follow another rule.
+        RuntimeError: if a part of the batch was sent, and the rest would follow a different rule.
     """
     every = [batch._replace(partition=each) for each in range(partitions)]
     with ThreadPoolExecutor(min(partitions, _AT_ONCE)) as pool:  # each thread waits for Kafka
@@ -105,16 +105,16 @@ def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, 
 
     Args:
         batch: the batch.
-        messages: the messages; the same ones, in any order, whenever the batch is sent again.
+        messages: the messages, which are the same, in any order, whenever the batch is sent again.
         settings: the settings of Kafka's client, with `bootstrap.servers`.
 
     Returns:
-        The number of messages sent: 0 if they were there already.
+        The number of messages sent: 0 if the batch was there already.
 
     Raises:
         RuntimeError: if the sender has sent a later batch, has not sent the previous one, or has sent this
-            one by another rule.
-        KafkaException: if Kafka rejects them; then none is sent.
+            batch by a different rule.
+        KafkaException: if Kafka rejects the messages; then none is sent.
     """
     patience_s = _patience_s(settings)
     producer = _producer(batch, settings)  # first, so that no older attempt can change the number
@@ -141,7 +141,7 @@ def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, 
 
 
 def _is_there(group: Any, batch: Batch, settings: Mapping[str, Any]) -> bool:
-    """Return whether the last batch sent is this one; False if it is the previous one."""
+    """Return True if the last batch sent is this batch, False if it is the previous batch."""
     (found,) = _committed(group, [client.TopicPartition(batch.topic, batch.partition)], settings)
     expected = int(found.offset)
     if expected == batch.number + 1:

@@ -1,4 +1,4 @@
-"""A plan's partition for a message, computed in its producer."""
+"""Compute in a producer the partition that a plan has for each message."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ class PlanPartitioner:
     Guarantees: a key that the plan does not split goes to the partition that is its worker in a Spark job
         with the same plan. The messages of a split key go to the key's workers in the plan's shares, chosen
         by a counter of this partitioner. Spark chooses by the row's identity instead, so a single message may
-        go to another of these workers than in Spark. Order is kept per partition, not for a split key. One
-        partitioner may serve several threads.
+        go to a different one of these workers than in Spark. Order is kept per partition, not for a split
+        key. One partitioner may serve several threads.
 
     Args:
-        plan: a plan of one key column of whole numbers, strings or binary: a `Plan`, its path or URL, or its
+        plan: a plan with one key column of integers, strings or binary: a `Plan`, its path or URL, or its
             JSON.
-        rare: where keys go that are not frequent in the plan: "plan", as in a Spark job; "murmur2", as the
-            default partitioner of Kafka's Java clients, kafka-python and aiokafka; "crc32", as that of
-            librdkafka and confluent-kafka. With the last two, other producers of the topic need the plan only
-            for frequent keys. A message without a key (for "crc32" also with an empty one) then goes to any
-            partition, unless null is frequent.
-        partitions: the number of partitions of the topic, to check it here.
-        decode: turns the bytes of a message's key into the plan's key: `int` if a number is sent as its
-            digits. If left out, the bytes are the key.
+        rare: how keys are placed that are not frequent in the plan: "plan", as in a Spark job; "murmur2",
+            like the default partitioner of Kafka's Java clients, kafka-python and aiokafka; "crc32", like
+            that of librdkafka and confluent-kafka. With the last two, other producers of the topic need the
+            plan only for frequent keys. A message without a key (for "crc32", including an empty key) then
+            goes to any partition, unless null is frequent.
+        partitions: the number of partitions of the topic, if it should be checked here.
+        decode: turns the bytes of a message's key into the plan's key: `int` if a number is sent as digits.
+            If omitted, the bytes are the key.
         seed: the seed of the numbers that spread the messages of a split key, 0..=2^64 - 1. Producers may
-            share one.
+            share a seed.
 
     Raises:
         TypeError: if an argument has a wrong type.
-        ValueError: if an argument is out of its range; if the plan is damaged, of several key columns or of
-            a type that producers do not send; if it has another number of workers than `partitions`.
+        ValueError: if an argument is out of range; if the plan is damaged, has several key columns or a type
+            that producers do not send; if its number of workers is not `partitions`.
         OSError: if the plan cannot be read.
 
     Source:
@@ -127,12 +127,12 @@ class PlanPartitioner:
         """Return the partition of the next message with a key.
 
         Args:
-            key: a value of the plan's key column: a whole number, a string or its UTF-8, or bytes; with
-                `decode`, the bytes that are sent. None is null.
+            key: a value of the plan's key column: an integer, a string or its UTF-8, or bytes; with `decode`,
+                the sent bytes. None is null.
 
         Raises:
-            TypeError: if the key is of another type.
-            ValueError: if it is a whole number beyond BIGINT.
+            TypeError: if the key has the wrong type.
+            ValueError: if the key is an integer beyond BIGINT.
         """
         hash_ = self._hash(key)
         cells = self._cells.get(hash_)
@@ -145,7 +145,7 @@ class PlanPartitioner:
         return first if row & 0xFFFFFFFF < cut else second
 
     def route(self, keys: Iterable[Key]) -> NDArray[np.uint32]:
-        """Return the partition of each of some messages, in their order: what `partition` returns for each.
+        """Return the partitions of messages, in order: what `partition` returns for each message.
 
         Args:
             keys: the keys, as `partition` takes them.
@@ -154,8 +154,8 @@ class PlanPartitioner:
             The partitions, uint32.
 
         Raises:
-            TypeError: as `partition`.
-            ValueError: as `partition`.
+            TypeError: as in `partition`.
+            ValueError: as in `partition`.
         """
         if self._rare != "plan":
             return np.fromiter(map(self.partition, keys), np.uint32)
@@ -173,11 +173,11 @@ class PlanPartitioner:
         Args:
             key: the key as it is sent, or None.
             all_partitions: the numbers of the topic's partitions.
-            available: those that have a leader; a message waits for one of the others.
+            available: the partitions that have a leader; a message for any other partition waits.
 
         Raises:
-            TypeError: as `partition`.
-            ValueError: as `partition`, or if the topic does not have one partition per worker.
+            TypeError: as in `partition`.
+            ValueError: as in `partition`, or if the topic does not have one partition per worker.
         """
         if len(all_partitions) != self._workers:
             self._refuse_other(len(all_partitions))
@@ -201,7 +201,7 @@ class PlanPartitioner:
         return plan_hash(_bytes_of(key), self._null)
 
     def _default(self, key: Key) -> int:
-        """Return where one of Kafka's own partitioners sends a key; any partition without a key."""
+        """Return where one of Kafka's own partitioners sends a key; any partition if there is no key."""
         if key is None or (self._rare == "crc32" and not key):
             return (next(self._numbers) >> 32) * self._workers >> 32
         if not isinstance(key, str | bytes):
@@ -243,7 +243,7 @@ def _bytes_of(key: Any) -> bytes:
 
 
 def _numbers(seed: int) -> Iterator[int]:
-    """Return the hashes of 0, 1, 2 ..., 0..=2^64 - 1; several threads may take them."""
+    """Yield the hashes of 0, 1, 2 ..., each 0..=2^64 - 1; several threads may take hashes."""
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise TypeError(f"seed must be a whole number, got {seed!r:.60}")
     if not 0 <= seed < 2**64:
@@ -257,7 +257,7 @@ def _numbers(seed: int) -> Iterator[int]:
 
 
 def seed_hash(seed: int) -> int:
-    """Return the hash of the seed, from which key hashes start; it is also the hash of null, 0..=2^64 - 1.
+    """Return the hash of the seed, where key hashes start and which is the hash of null, 0..=2^64 - 1.
 
     Args:
         seed: the seed of a plan's grouping, 0..=2^64 - 1.
@@ -269,12 +269,12 @@ def plan_hash(key: bytes, begin: int) -> int:
     """Return a key's hash in plans, 0..=2^64 - 1.
 
     Args:
-        key: the bytes that Spark hashes: for a whole number 8 bytes, little-endian; for a string its UTF-8.
+        key: the bytes that Spark hashes: for an integer, 8 bytes, little-endian; for a string, its UTF-8.
         begin: the hash of the seed.
 
     Source:
-        docs/plans.md: Spark's `xxhash64` of the seed and the key. It is XXH64, where the hash of the previous
-        values is the seed of the next.
+        docs/plans.md: Spark's `xxhash64` of the seed and the key. That is XXH64, where the hash of the
+        previous values is the seed for the next value.
     """
     return int(xxh64_intdigest(key, begin))
 

@@ -1,4 +1,4 @@
-"""The number of partitions of a topic, checked before anything is sent."""
+"""Check a topic's number of partitions before anything is sent."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,15 +11,15 @@ def partitions_of(topic: str, servers: str, settings: Mapping[str, Any] | None =
     """Return the number of partitions of a topic.
 
     Args:
-        topic: its name.
+        topic: the name of the topic.
         servers: the addresses of some brokers, "host:port,host:port".
-        settings: further settings of Kafka's client (librdkafka), such as those of security.
+        settings: further settings for Kafka's client (librdkafka), such as security settings.
 
     Raises:
         ImportError: if confluent-kafka is not installed.
         TypeError: if an argument has a wrong type.
         ValueError: if there is no such topic; if Kafka's client rejects the settings, or they include one
-            that keysplit sets itself.
+            that keysplit sets.
         ConnectionError: if no broker answers within 10 seconds.
 
     Example:
@@ -51,12 +51,12 @@ def settings_of(servers: str, settings: Mapping[str, Any] | None) -> dict[str, A
     """Return the settings of a client.
 
     Args:
-        servers: as `partitions_of`.
-        settings: as `partitions_of`.
+        servers: as in `partitions_of`.
+        settings: as in `partitions_of`.
 
     Raises:
         TypeError: if `settings` is not a dict.
-        ValueError: if it has a setting that exactly-once delivery sets itself.
+        ValueError: if `settings` has a setting that exactly-once delivery sets itself.
     """
     if settings is not None and not isinstance(settings, Mapping):
         raise TypeError(f"settings must be a dict, got {settings!r}")
@@ -74,16 +74,16 @@ def check_partitions(
     Spark's own sink waits for a minute before it fails on a row for a missing partition.
 
     Args:
-        topic: as `partitions_of`.
-        workers: the workers of a plan.
-        servers: as `partitions_of`.
-        settings: as `partitions_of`.
+        topic: as in `partitions_of`.
+        workers: the number of workers of a plan.
+        servers: as in `partitions_of`.
+        settings: as in `partitions_of`.
 
     Raises:
-        ImportError: as `partitions_of`.
-        TypeError: as `partitions_of`.
-        ValueError: as `partitions_of`, or if the topic has another number of partitions.
-        ConnectionError: as `partitions_of`.
+        ImportError: as in `partitions_of`.
+        TypeError: as in `partitions_of`.
+        ValueError: as in `partitions_of`, or if the topic has a different number of partitions.
+        ConnectionError: as in `partitions_of`.
 
     Example:
         >>> check_partitions("words", plan.workers, "localhost:9092")  # doctest: +SKIP
