@@ -25,32 +25,32 @@ class Grouping:
             seed.
 
     Raises:
-        ValueError: If a parameter is outside its range; the message names it, its value and the range.
-        TypeError: If a parameter is of the wrong type.
+        ValueError: If a parameter is outside its range; the message names parameter, value and range.
+        TypeError: If a parameter has the wrong type.
     """
 
     name: ClassVar[str]
     """Name in the registry [`GROUPINGS`][keysplit.GROUPINGS]."""
 
     paper: ClassVar[str]
-    """Authors and year of the algorithm; *Source* in the docstring of the class has the title and the
-    section."""
+    """Authors and year of the algorithm; *Source* in the class's docstring has title and section."""
 
     sends_to: ClassVar[str]
     """Where a message goes, in a few words."""
 
     adapts_to: ClassVar[tuple[str, ...]] = ()
-    """What it adapts to: ``skew`` (keys too frequent for one worker), ``drift`` (hot keys that change),
-    ``unequal workers`` (of unequal or changing speed), ``changing workers`` (that join and leave)."""
+    """What the grouping adapts to: ``skew`` (keys too frequent for one worker), ``drift`` (hot keys that
+    change), ``unequal workers`` (of unequal or changing speed), ``changing workers`` (that join and
+    leave)."""
 
     workers_per_key: ClassVar[str]
-    """The most workers of a key, as text: a number, a parameter, ``n`` (all workers), ``d`` (depends on its
-    frequency) or ``w`` (the bound of dynamic key grouping);
+    """The maximum number of workers of a key, as text: a number, a parameter, ``n`` (all workers), ``d``
+    (depends on its frequency) or ``w`` (the bound of dynamic key grouping);
     [`max_workers_per_key`][keysplit.groupings.Grouping.max_workers_per_key] is the number for given
     parameters."""
 
     feedback: ClassVar[tuple[str, ...]] = ()
-    """The arguments of ``Router.observe`` that it uses, except ``now``."""
+    """The arguments of ``Router.observe`` that the grouping uses, except ``now``."""
 
     elastic: ClassVar[bool] = False
     """Whether workers may join and leave: ``Router.add_worker`` and ``Router.remove_worker``."""
@@ -59,7 +59,7 @@ class Grouping:
     seed: int = 0
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Register a class by its name in the core, and where pickles of version 1 look for it."""
+        """Register a class by its name in the core, and under the path that pickles of version 1 refer to."""
         super().__init_subclass__(**options)
         name = vars(cls).get("name", "")
         if GROUPINGS.get(name) is Grouping:
@@ -83,7 +83,7 @@ class Grouping:
         return _unpickle, (self.name, PICKLE_VERSION, self._parameters())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Load a pickle without a version, which holds the fields of that time."""
+        """Load a pickle without a version, with the fields that existed at that time."""
         defaults = {field.name: field.default for field in fields(self) if field.default is not MISSING}
         for name, value in {**defaults, **self._meant(state, 1)}.items():
             object.__setattr__(self, name, value)
@@ -91,7 +91,7 @@ class Grouping:
 
     @classmethod
     def _meant(cls, parameters: dict[str, Any], version: int) -> dict[str, Any]:
-        """Return the parameters of an older pickle, with the defaults of its version."""
+        """Return the parameters of an older pickle, with the defaults of the pickle's version."""
         return parameters
 
     def _parameters(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Grouping:
 
     @property
     def max_workers_per_key(self) -> int:
-        """The most workers that one source may send a key to, as long as no worker joins or leaves.
+        """The maximum number of workers to which a source sends a key, if no worker joins or leaves.
 
         Example:
             >>> import keysplit as ks
@@ -115,13 +115,13 @@ class Grouping:
             source: Number of the source, 0 to 2**32 - 1. It determines this source's first turn and its
                 random draws; everything else depends only on the seed.
             snapshot: Result of ``Router.snapshot`` for the same parameters and source. The new router
-                continues exactly as that one would have.
+                continues exactly as the original router would have.
 
         Returns:
             A router that has sent nothing yet, or that continues from the snapshot.
 
         Raises:
-            ValueError: If the snapshot is damaged or of another grouping, other parameters or another source.
+            ValueError: If the snapshot is damaged, or is from a different grouping, parameters or source.
 
         Example:
             >>> import keysplit as ks
@@ -169,11 +169,11 @@ def grouping(name: str, *, workers: int, **parameters: Any) -> Grouping:
         **parameters: The other parameters of the grouping's class.
 
     Returns:
-        The grouping, equal to one made by its class.
+        The grouping, equal to an object made by its class.
 
     Raises:
         ValueError: If there is no such grouping (the message lists the names) or a parameter is out of range.
-        TypeError: If the grouping has no such parameter, or one is of the wrong type.
+        TypeError: If the grouping has no such parameter, or a parameter has the wrong type.
 
     Example:
         >>> import keysplit as ks

@@ -26,8 +26,8 @@ class BoundedRingGrouping(Grouping):
     as in Nasir et al., Load Balancing for Skewed Streams on Heterogeneous Cluster (arXiv 1705.09073),
     sections 4.2 and 7.2.
 
-    Deviations: the mean is that of the messages sent so far, this one included. Adding or removing a worker
-    restarts the count of loads; the original moves stored objects instead.
+    Deviations: the mean is over the messages sent so far, including the current message. Adding or removing a
+    worker restarts the count of loads; the original moves stored objects instead.
 
     Example:
         >>> import keysplit as ks

@@ -18,10 +18,10 @@ class ConsistentGrouping(Grouping):
     Args:
         workers: Number of workers n, 1 to 65,536.
         seed: Seed of the candidates, 0 to 2**64 - 1.
-        virtual_workers: Virtual workers that each worker starts with, 1 to 2**26/n. More of them follow the
-            workers' speeds more finely but more slowly.
-        epsilon: How far the load of a virtual worker may exceed the mean, as a fraction of it, above 0 and at
-            most 1000.
+        virtual_workers: Virtual workers that each worker starts with, 1 to 2**26/n. More virtual workers
+            follow the workers' speeds more finely but more slowly.
+        epsilon: How far a virtual worker's load may exceed the mean, as a fraction of the mean, above 0 and
+            at most 1000.
         slot_s: Length of a time slot in seconds, 1e-6 to 1e12; one signal per worker and slot is accepted.
         messages_per_s: Messages per second, 1e-6 to 1e12, at which time advances when the caller passes no
             ``now``.
@@ -29,7 +29,7 @@ class ConsistentGrouping(Grouping):
     Source: Nasir et al., Load Balancing for Skewed Streams on Heterogeneous Cluster (arXiv 1705.09073),
     sections 5.2 and 5.3; the ideal number of virtual workers in section 6.1.2.
 
-    Deviations: the paper leaves open which virtual worker moves, here the one acquired last; keys reach
+    Deviations: the paper leaves open which virtual worker moves; here it is the one acquired last; keys reach
     virtual workers by numbered hashes, not on a circle. Candidates end as in power of random choices.
 
     Example:

@@ -19,7 +19,7 @@ class DChoices(HeadGrouping):
     Args:
         workers: Number of workers n, 1 to 65,536.
         seed: Seed of the candidates, 0 to 2**64 - 1.
-        threshold: Share of the messages from which a key is frequent, above 0 and at most 1; 1/(5n) if None.
+        threshold: Share of the messages at which a key is frequent, above 0 and at most 1; 1/(5n) if None.
         tolerance: Accepted imbalance, as a fraction of all messages, above 0 and at most 1.
         sketch_capacity: Counters of the SpaceSaving sketch; the larger of 1000 and 10/threshold if None.
         distinct: Whether the candidates of a key must be different workers.

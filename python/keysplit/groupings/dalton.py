@@ -11,7 +11,7 @@ from keysplit.groupings.base import Grouping
 class Dalton(Grouping):
     """Dalton: a bandit that learns the best workers of each hot key; all other keys go by hash.
 
-    Guarantees: a key that was never hot is on one worker, a hot one on at most ``max_split`` at a time. The
+    Guarantees: a key that was never hot is on one worker, a hot key on at most ``max_split`` at a time. The
     reward of a choice is higher if the worker is less loaded, and if the key has fewer workers.
 
     Args:
@@ -20,8 +20,8 @@ class Dalton(Grouping):
         interval_messages: Messages after which counts restart, and length of the window of loads, 1 to 2**28.
         learning_rate: Weight of a new reward in the value, above 0 and at most 1.
         exploration: Probability with which a hot key tries a random worker, 0 to 1.
-        max_split: Most workers of a hot key, 1 to 65,536; the limit starts at 2 and rises as the hot keys
-            reach it.
+        max_split: Maximum number of workers of a hot key, 1 to 65,536; the limit starts at 2 and rises as the
+            hot keys reach it.
 
     Source: Zapridou, Mytilinis, Ailamaki, Dalton: Learned Partitioning for Distributed Data Streams (PVLDB
     16(3), 2022).

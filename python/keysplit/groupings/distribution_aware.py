@@ -11,24 +11,24 @@ from keysplit.groupings.base import Grouping
 class DistributionAwareKeyGrouping(Grouping):
     """Distribution-aware key grouping: learns the frequencies once, then assigns each key one worker.
 
-    Guarantees: for each source one worker per key after the learning messages, and one, perhaps a different
-    one, before. The heaviest keys, and buckets of the others, are placed one after another on the least
-    loaded worker. No key is split, so the worker of the hottest key gets at least that key's share of the
-    messages.
+    Guarantees: for each source, one worker per key after the learning messages, and one worker, perhaps a
+    different one, before. The heaviest keys, and buckets of the other keys, are placed one after another on
+    the least loaded worker. No key is split, so the worker of the hottest key gets at least that key's share
+    of the messages.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
         seed: Seed of the keys' hashes, 0 to 2**64 - 1.
-        learning_messages: Messages from which the frequencies are learned, 1 to 2**53.
-        threshold: Share of the learning messages from which a key is placed individually, 2**-27 to 1; 1/(5n)
+        learning_messages: Number of messages from which the frequencies are learned, 1 to 2**53.
+        threshold: Share of the learning messages at which a key is placed individually, 2**-27 to 1; 1/(5n)
             if None.
-        buckets: Buckets that the other keys are hashed into, 1 to 2**26; 2n if None.
+        buckets: Number of buckets into which the other keys are hashed, 1 to 2**26; 2n if None.
 
     Source: Rivetti, Querzoni, Anceaume, Busnel, Sericola, Efficient Key Grouping for Near-Optimal Load
     Balancing in Stream Processing Systems (DEBS 2015).
 
     Deviations: learning messages are routed by key grouping; the authors' program drops them. A mixing hash
-    replaces the 2-universal one. The sketch is SpaceSaving with an error of half the threshold, as in the
+    replaces the 2-universal hash. The sketch is SpaceSaving with an error of half the threshold, as in the
     paper.
 
     Example:

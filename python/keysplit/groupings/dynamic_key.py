@@ -12,8 +12,7 @@ class DynamicKeyGrouping(Grouping):
     """Dynamic key grouping (DKG): two workers per key, and more for old, heavy keys whose workers are full.
 
     Guarantees: at most floor(100/L_s) + 1 workers per key, where L_s = 100/n + sqrt(100/n) per cent is the
-    load from which a worker counts as full: 8 of 10, 30 of 50, 51 of 100. Two for all keys that were never
-    old.
+    load at which a worker counts as full: 8 of 10, 30 of 50, 51 of 100. Two for all keys that were never old.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
@@ -31,7 +30,7 @@ class DynamicKeyGrouping(Grouping):
     Processing Engines, section 4, Algorithms 1 to 6.
 
     Deviations: cycles run before the next message, not in a thread, and several missed cycles run once. The
-    maximum of workers per key is enforced for every key. The grouping's page has the others.
+    maximum of workers per key is enforced for every key. The grouping's page lists the other deviations.
 
     Example:
         >>> import keysplit as ks

@@ -36,7 +36,8 @@ class Fish(Grouping):
 
     Deviations: the paper calls every key above ``threshold`` hot. The rule for d (halved for each halving of
     the frequency) and the smallest d of a hot key are our reading, because the formulas are missing in the
-    text available to us. Small parts of decayed counts are dropped. The grouping's page has the others.
+    text available to us. Small parts of decayed counts are dropped. The grouping's page lists the other
+    deviations.
 
     Example:
         >>> import keysplit as ks

@@ -13,15 +13,15 @@ class FlexD(Grouping):
     """FlexD: each segment is routed by its own statistics; a hot key gains workers, each at a higher bar.
 
     Guarantees: a key below the threshold in a segment goes to one worker, chosen by hash. A hot key gains its
-    next worker only when its frequency reaches a bar that grows by ``growth`` with each of them, so the
-    number of its workers grows with the logarithm of its frequency. Cutting the stream at ends of segments
-    changes nothing. Other cuts may, because a segment ends with its batch.
+    next worker only when its frequency reaches a bar that grows by ``growth`` with each worker, so the number
+    of its workers grows with the logarithm of its frequency. Cutting the stream at ends of segments changes
+    nothing. Other cuts may, because a segment ends with its batch.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
         seed: Seed of the keys' hashes, 0 to 2**64 - 1.
         segment_messages: Messages of a segment, 1 to 2**32.
-        threshold: Share of a segment from which a key is hot, above 0 and at most 1; 1/(20n) if None.
+        threshold: Share of a segment at which a key is hot, above 0 and at most 1; 1/(20n) if None.
         growth: Factor by which a key's bar is multiplied for each worker that joins, above 1 and at most 1e6.
         sketch_capacity: Counters of a segment's SpaceSaving sketch, 1 to 2**28; the larger of 1000 and
             10/threshold if None.
@@ -35,7 +35,7 @@ class FlexD(Grouping):
 
     Deviations: a key's bar starts at the threshold, not at its frequency: with the statistics of a whole
     segment, a key of constant frequency would never rise above it. Each router has its own scheduler, and a
-    call assigns all its messages and holds nothing back. The grouping's page has the others.
+    call assigns all its messages and holds nothing back. The grouping's page lists the other deviations.
 
     Example:
         >>> import keysplit as ks

@@ -1,4 +1,4 @@
-"""A description of each grouping, as data and as a Markdown table for the documentation."""
+"""Describe each grouping, as data and as a Markdown table for the documentation."""
 
 from __future__ import annotations
 

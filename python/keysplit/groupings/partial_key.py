@@ -20,7 +20,7 @@ class PartialKeyGrouping(Grouping):
         seed: Seed of the candidates, 0 to 2**64 - 1.
         choices: Candidates per key, 1 to 65,536; 2 is PKG, 1 is key grouping.
         distinct: Whether a key's candidates must be different workers, as in Apache Storm. The analyses let
-            two coincide.
+            candidates coincide.
 
     Source: Nasir et al., The Power of Both Choices (ICDE 2015); Greedy-d in When Two Choices Are Not Enough
     (ICDE 2016), section III-B.

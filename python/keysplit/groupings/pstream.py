@@ -13,7 +13,7 @@ class PStream(Grouping):
 
     Guarantees: a key that the filter never reports as hot is on one worker. The messages of hot keys are
     spread over all workers, at most 1 apart for each source. The fewer counters the filter has, the more rare
-    keys are mistaken for hot.
+    keys it mistakes for hot keys.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
@@ -28,7 +28,7 @@ class PStream(Grouping):
     (IEEE Transactions on Computers, 2021), as described in Liu et al., Adaptive Key Partitioning in
     Distributed Stream Processing (2024), section 2.2.
 
-    Deviations: a bit's number counts all heads, as in the authors' program; the description counts those
+    Deviations: a bit's number counts all heads, as in the authors' program; the description counts only heads
     after ``coins``. The coins are the bits of one draw per message, so they are repeatable. Counters do not
     saturate. The filter has 16,384 counters. The authors use 16, with which nearly every key is mistaken for
     hot.

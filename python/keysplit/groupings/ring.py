@@ -19,7 +19,7 @@ class RingGrouping(Grouping):
         workers: Number of workers at the start n, 1 to 65,536.
         seed: Seed of the keys' hashes and of the points, 0 to 2**64 - 1.
         virtual_nodes: Points of a worker on the ring, 1 to 2**26/n. More points divide the ring more evenly:
-            a worker's part deviates from its fair share by about 1/sqrt(virtual_nodes) of it.
+            a worker's part deviates from its fair share by about 1/sqrt(virtual_nodes) of that share.
 
     Source: Karger et al., Consistent Hashing and Random Trees (STOC 1997); virtual workers as in Nasir et
     al., Load Balancing for Skewed Streams on Heterogeneous Cluster (arXiv 1705.09073), section 4.2.
