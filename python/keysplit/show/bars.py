@@ -22,7 +22,7 @@ def make_bars(
     first: int = 0,
     most: str = "the busiest",
 ) -> list[dict[str, Any]]:
-    """Return one bar per worker; if they are too many, one per group, with the group's largest and mean.
+    """Return one bar per worker; if there are too many, one per group, with the group's largest and mean.
 
     Args:
         values: the value of each worker.
@@ -30,8 +30,8 @@ def make_bars(
         show: formats a value.
         workers_each: the number of neighbouring workers per value.
         what: the name of the thing that has a bar.
-        first: the number of the first one.
-        most: the meaning of the value of a bar for several.
+        first: the number of the first bar.
+        most: the meaning of a bar's value if the bar stands for several.
     """
     bars = []
     for part in np.array_split(np.arange(len(values)), min(MOST_BARS, len(values))):
@@ -49,7 +49,7 @@ def make_bars(
 
 
 def make_scaled_bars(loads: np.ndarray, largest: float) -> dict[str, Any]:
-    """Return bars of loads with their axis, for the macro of bars; `largest` is the load of a full bar."""
+    """Return bars of loads with an axis, for the macro `bars`; `largest` is the load of a full bar."""
     bars = make_bars(loads, largest, "{:,.0f}".format)
     return {
         "bars": bars,
@@ -63,13 +63,13 @@ def make_scaled_bars(loads: np.ndarray, largest: float) -> dict[str, Any]:
 
 
 def make_ticks(largest: float, show: Callable[[float], str]) -> list[dict[str, Any]]:
-    """Return the ticks of an axis of bars: their text, and their height in per cent of a full bar."""
+    """Return the ticks of the axis of bars: text, and height in per cent of a full bar."""
     axis = Axis(0.0, largest, 0.0, 100.0)
     return [{"text": show(at), "at": axis.at(at)} for at in axis.ticks(4) if at <= largest]
 
 
 def name_bars(bars: list[dict[str, Any]], names: Mapping[int, str]) -> None:
-    """Label the tallest bars with the key that causes them, where there is room."""
+    """Label the tallest bars with the key that causes the load, where there is room."""
     room: list[tuple[float, float, float]] = []
     order = sorted(names, key=lambda at: -bars[at]["height"])
     for at in order[:NAMED_BARS]:

@@ -1,7 +1,7 @@
 """Charts as SVG: lines over a stream, named points, bars over time, and steps.
 
-Each fills the available width: horizontal positions are per cent of the plot, vertical ones are pixels, so
-text keeps its size. Parts without room on a phone have the class `more`, which the style sheet hides there.
+Each chart fills the available width: horizontal positions are per cent of the plot, vertical positions are
+pixels, so text keeps its size. Parts without room on a phone have the class `more`, hidden there.
 """
 
 import math
@@ -36,7 +36,7 @@ class Axis:
         high: the value at the end, above `low`.
         start: the position of `low`.
         end: the position of `high`.
-        logarithmic: whether equal ratios have equal lengths; then values at or below 0 are drawn at `low`.
+        logarithmic: whether equal ratios have equal lengths; if so, values at or below 0 are drawn at `low`.
     """
 
     low: float
@@ -55,7 +55,7 @@ class Axis:
         return math.log10(value) if self.logarithmic else value
 
     def ticks(self, most: int, *, clock: bool = False) -> list[float]:
-        """Return round values from `low` to `high`, at most about `most`; those of a clock are seconds."""
+        """Return round values from `low` to `high`, at most about `most`; for a clock they are seconds."""
         if not self.logarithmic:
             step = (_clock_step if clock else _round_step)((self.high - self.low) / most)
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -84,11 +84,11 @@ class Line:
     """A named line.
 
     Attributes:
-        name: its name.
-        style: the CSS class of its colour.
+        name: the name of the line.
+        style: the CSS class of the line's colour.
         x: the position of each value.
         y: the values.
-        quiet: whether it is thin, and named only on hover.
+        quiet: whether the line is thin, and named only on hover.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Point:
-    """A named point; a line joins those of the `front`."""
+    """A named point; a line joins the points of the `front`."""
 
     name: str
     style: str
@@ -121,7 +121,7 @@ def lines(
     clock: bool = False,
     events: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """Draw lines over the stream, each with its name at its end.
+    """Draw lines over the stream, each with its name at the end.
 
     Args:
         series: the lines; all have at least one value.
@@ -132,7 +132,7 @@ def lines(
         y_text: formats a value of the vertical axis.
         left: the position at which the horizontal axis begins.
         clock: whether positions are seconds since 1970, which the axis shows as times of the day, in UTC.
-        events: positions to mark by a vertical line, each with the name of the event.
+        events: positions to mark with a vertical line, each with the name of the event.
 
     Returns:
         The chart.
@@ -174,7 +174,7 @@ def lines(
 
 
 def points(series: Sequence[Point], *, x_name: str, y_name: str, label: str) -> Markup:
-    """Draw points with their names, on two logarithmic axes, and a line through those of the front.
+    """Draw points with their names, on two logarithmic axes, and a line through the points of the front.
 
     Args:
         series: the points; x is at least 1.
@@ -218,11 +218,11 @@ class Span:
     """A bar of a timeline.
 
     Attributes:
-        start: where it starts.
-        end: where it ends.
-        title: what it is.
-        style: its CSS class.
-        number: its label, if there is room.
+        start: where the bar starts.
+        end: where the bar ends.
+        title: what the bar stands for.
+        style: the CSS class of the bar.
+        number: the label of the bar, shown if there is room.
         waits: where the shading starts; None for no shading.
     """
 
@@ -273,7 +273,7 @@ def steps(
 
     Args:
         times: when the number changes, in seconds, ascending.
-        values: the number from each of these times on.
+        values: the number of busy cores from each of these times on.
         full: the top of the axis.
         end_s: where the axis ends, in seconds.
         waits: where the shading starts, in seconds.
@@ -375,7 +375,7 @@ def _duration(seconds: float) -> str:
 
 
 def _log_range(values: Iterable[float]) -> tuple[float, float]:
-    """Whole decades around the values; 0 is drawn at the lower end."""
+    """Return whole decades around the values; 0 is drawn at the lower end."""
     positive = [value for value in values if math.isfinite(value) and value > 0] or [1e-3, 1.0]
     low = 10.0 ** math.floor(math.log10(min(positive)) - 1e-9)
     high = 10.0 ** math.ceil(math.log10(max(positive)) + 1e-9)
@@ -398,11 +398,11 @@ def _places(points: Sequence[tuple[str, float, float]]) -> Iterable[tuple[float,
     """Find a free place for each name next to its point, in order.
 
     Args:
-        points: the name of each, its position in per cent of the width, and its height.
+        points: the name of each point, its position in per cent of the width, and its height.
 
     Returns:
-        The distance of a name to the right of its point, its top, and whether it is free on a phone too; None
-        if all places are taken.
+        How far right of its point a name is, its top, and whether a phone has it too; None if no place is
+        free.
     """
     height = _TEXT + 3.0
     taken = {
@@ -460,5 +460,5 @@ def format_tick(share: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Return a value with all its digits, as two ticks must not have the same text."""
+    """Return a value with all its digits, because two ticks must not have the same text."""
     return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")

@@ -1,4 +1,4 @@
-"""Terminals: tables, marks, and results that print themselves."""
+"""Print on terminals: tables, marks, and results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Printed(ABC):
 
     @abstractmethod
     def print_on(self, console: Console, title: str = "") -> None:
-        """Print it on a terminal."""
+        """Print the object on a terminal."""
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -34,7 +34,7 @@ class Printed(ABC):
 
 
 def open_terminal() -> Console:
-    """Return the terminal; one narrower than 80 columns wraps the lines itself."""
+    """Return the terminal; a terminal narrower than 80 columns wraps the lines itself."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -45,7 +45,7 @@ def open_terminal() -> Console:
 def make_table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text: int = 0, least_width: int = 0
 ) -> Table:
-    """Make a table of figures; the column at `text` is text and shrinks in favour of the others."""
+    """Make a table of figures; the column at `text` is text and shrinks in favour of the other columns."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -60,6 +60,6 @@ def make_table(
 
 
 def marks(values: Any, largest: float) -> str:
-    """Return one mark per value; the largest is as high as a line."""
+    """Return one mark per value; the largest mark is as high as a line of text."""
     heights = np.ceil(np.asarray(values) / max(largest, 1e-300) * (len(_MARKS) - 1)).astype(int)
     return "".join(_MARKS[height] for height in heights)

@@ -24,12 +24,12 @@ COLOURS: dict[str, tuple[str, str]] = {
 
 
 def style_of(name: str) -> str:
-    """Return the CSS class of the colour of a grouping, or of another line."""
+    """Return the CSS class for the colour of a grouping, or of any other line."""
     return f"of-{name.replace(' ', '-')}"
 
 
 def styles() -> str:
-    """Return the CSS of the classes of all groupings, each of which sets `--colour`."""
+    """Return the CSS classes of all groupings, each of which sets `--colour`."""
     light = "".join(f".{style_of(name)}{{--colour:{on_light}}}" for name, (on_light, _) in COLOURS.items())
     dark = "".join(f".{style_of(name)}{{--colour:{on_dark}}}" for name, (_, on_dark) in COLOURS.items())
     return f"{light}@media (prefers-color-scheme: dark){{{dark}}}"

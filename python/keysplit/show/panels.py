@@ -24,7 +24,7 @@ def write(view: View, path: Path, *, title: str = "") -> None:
     Args:
         view: the view of a result.
         path: the HTML file, overwritten if it exists.
-        title: a description of the rows; the title of the view if left out.
+        title: a description of the rows; the title of the view if omitted.
 
     Raises:
         OSError: the file cannot be written.
@@ -103,7 +103,7 @@ def _bars(entry: Entry, largest: float, messages: float) -> dict[str, Any]:
 
 
 def _over_time(entries: Sequence[Entry], quiet: set[str]) -> Any:
-    """Return the chart of the imbalance over the stream, None without samples."""
+    """Return the chart of the imbalance over the stream; None without samples."""
     if not all(len(entry.over_time[0]) for entry in entries):
         return None
     return charts.lines(

@@ -1,4 +1,4 @@
-"""The mixin of results that show themselves."""
+"""The mixin with which results show themselves."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def as_frame(
     """Return records as a pandas DataFrame, one row each.
 
     Args:
-        records: names and values; all have the same names.
-        call: the user's call, for the error.
+        records: names and values; all records have the same names.
+        call: the user's call, for the error message.
         columns: the names, if there may be no records.
 
     Raises:
@@ -74,10 +74,10 @@ class Shown:
         return as_frame(view.records, columns=view.names)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the load of each worker in multiples of the mean, the busiest first.
+        """Draw each worker's load as a multiple of the mean, the busiest worker first.
 
         Args:
-            ax: the matplotlib axes to draw on; new ones if left out.
+            ax: the matplotlib axes to draw on; new ones if omitted.
 
         Returns:
             The axes.

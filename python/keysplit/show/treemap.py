@@ -1,4 +1,4 @@
-"""Tree maps of loads: a tile per worker whose area is its load, with tiles of its frequent keys inside."""
+"""Tree maps of loads: a tile per worker, whose area is the load, with tiles for its frequent keys inside."""
 
 import math
 from collections.abc import Sequence
@@ -116,7 +116,7 @@ def make_tiles(entry: Entry) -> dict[str, Any]:
 
 
 def _key_tiles(keys: Sequence[tuple[str, float]], load: float, around: Rectangle) -> list[dict[str, Any]]:
-    """Tiles for the frequent keys of a worker, and one for all its other keys."""
+    """Return tiles for a worker's frequent keys, and one tile for all its other keys."""
     if not keys or around.width < 0.08 * _TILE_WIDTH or around.height < 0.1 * _TILE_HEIGHT:
         return []
     named = sorted((each for each in keys if each[1] > 0), key=lambda each: -each[1])

@@ -14,17 +14,17 @@ class Entry(NamedTuple):
     """A grouping on a page: its simulation, or its plan.
 
     Attributes:
-        name: its name, which has a colour.
-        label: its name on the page.
+        name: the grouping's name, which has a colour.
+        label: the grouping's name on the page.
         loads: the load of each worker.
-        busiest: the load of the busiest worker over the mean.
-        balanced: whether that counts as balanced.
+        busiest: the busiest worker's load divided by the mean.
+        balanced: whether `busiest` counts as balanced.
         imbalance: (largest - mean) / sum of the loads.
         partials: the number of partial results, one per key and worker.
-        replication: the same per key.
+        replication: the number of partial results per key.
         mean_imbalance: the mean imbalance over the stream; None for a plan.
         over_time: positions in the stream, and the imbalance up to each; empty for a plan.
-        front: whether no other grouping is as good in both imbalance and replication and better in one.
+        front: whether no other grouping is as good in imbalance and replication, and better in one of them.
         keys: by worker, the names and messages of its known frequent keys, the most frequent first.
     """
 
@@ -46,7 +46,7 @@ class Panel(NamedTuple):
     """The part of a page for one number of workers.
 
     Attributes:
-        workers: their number.
+        workers: the number of workers.
         messages: the length of the stream.
         entries: the groupings that were simulated, the most balanced first.
         best: the grouping that the page is about, one of `entries` or a plan.
@@ -67,7 +67,7 @@ class Panel(NamedTuple):
 
 
 class Card(NamedTuple):
-    """A figure in large letters, another one next to it, and their name."""
+    """A headline number, a second number next to it, and their label."""
 
     figure: str
     other: str
@@ -89,7 +89,7 @@ class View(NamedTuple):
         title: the title.
         verdict: what to do, or the finding, in a few lines.
         columns: the titles of the table.
-        rows: its rows, as text.
+        rows: the rows of the table, as text.
         loads: the load of each worker, by grouping; the first is drawn first.
         unit: the unit of the loads.
         records: the figures, a dict per row.
@@ -97,7 +97,7 @@ class View(NamedTuple):
         line: code to paste.
         details: further lines, of one or more sentences.
         panels: a panel for each number of workers; without any, the page shows the fields above.
-        about: what was simulated, in a few words each. This and the following only with `panels`.
+        about: short texts on what was simulated. This and the fields below are used only with `panels`.
         cards: further figures in large letters.
         figures: all figures with their names.
         timing: the times of a simulation.
