@@ -53,7 +53,7 @@ def compare(
 
     FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
     standard input, CSV with --key, else text. It may be larger than memory. Groupings that do not fit into
-    --memory together run one group after the other, each of which reads FILE again.
+    --memory together run in several groups, one after another, and each group reads FILE again.
     """
     with bad_usage():
         for number in workers:

@@ -16,8 +16,8 @@ from keysplit.diagnosis.archives import is_of_server, url_of
 def diagnose(eventlogs: tuple[str, ...], json_: Path | None, report: Path | None) -> None:
     """Read event logs of Spark and name the stages that wait for a slow task: why, and what would help.
 
-    EVENTLOG is a file, a folder of a rolled log, a folder or a zip of logs, or a URL such as s3://bucket/logs.
-    Of a history server, give its address and the application: http://host:18080 app-20260401.
+    EVENTLOG is a file, a folder of a rolled log, a folder or a zip of logs, or a URL such as
+    s3://bucket/logs. For a history server, give address and application: http://host:18080 app-20260401.
     """
     with bad_usage():
         if len(eventlogs) == 2 and is_of_server(eventlogs[0]):

@@ -69,7 +69,7 @@ def _forget_output() -> None:
 def bad_usage() -> Iterator[None]:
     """Report the library's errors about an argument, file or package as user errors.
 
-    For checks only, before the work begins: an error of the same type in the work itself is a bug.
+    Use it only for checks before the work begins: an error of the same type in the work itself is a bug.
     """
     try:
         yield
@@ -79,7 +79,7 @@ def bad_usage() -> Iterator[None]:
 
 @contextmanager
 def bad_input() -> Iterator[None]:
-    """Report an input that cannot be read as a user error, also during the work."""
+    """Report an input that cannot be read as a user error, even during the work."""
     try:
         yield
     except UnreadableError as error:
@@ -105,7 +105,7 @@ def _refuse(error: Exception) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error, with the file if it comes from the operating system."""
+    """Return an error's message, with the file if the error comes from the operating system."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}"
     return str(error) or type(error).__name__

@@ -14,7 +14,7 @@ from keysplit.text import WIDTH
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the table of the documentation.")
 def groupings(name: str | None, as_json: bool, as_markdown: bool) -> None:
-    """List the groupings, or show the parameters of one: `keysplit groupings fish`."""
+    """List the groupings, or show the parameters of one grouping: `keysplit groupings fish`."""
     import json
 
     from keysplit.groupings import overview

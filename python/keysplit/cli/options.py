@@ -176,7 +176,7 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_of(output: Path, read: Path | str) -> bool:
-    """Return whether a file is an input, or is in an input folder."""
+    """Return whether a file is the input, or is in the input folder."""
     if not output.exists() or not os.path.exists(read):  # such as a URL, or a file that does not exist yet
         return False
     found = Path(read).resolve()
@@ -215,11 +215,11 @@ def deliver(
     """Write a result to the requested outputs.
 
     Args:
-        json_: path of its figures, or None; `-` prints nothing else on standard output.
-        report: path of its page, or None.
-        show: prints it on the terminal.
-        figures: returns its figures, ready for JSON.
-        write: writes its page.
+        json_: the path for the figures, or None; with `-` nothing else is printed on standard output.
+        report: the path for the page, or None.
+        show: prints the result on the terminal.
+        figures: returns the figures of the result, ready for JSON.
+        write: writes the page.
     """
     alone = json_ is not None and str(json_) == STANDARD
     text = "" if json_ is None else json.dumps(figures(), indent=2, ensure_ascii=False, allow_nan=False)

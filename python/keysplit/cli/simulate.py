@@ -133,7 +133,7 @@ def simulate(
 
 
 def _baseline(params: Any, events: Sequence[Any]) -> list[ks.Grouping]:
-    """Return key grouping to compare with; None if it is simulated itself, or if workers join or leave."""
+    """Return key grouping as the baseline; None if it is what is simulated, or if workers join or leave."""
     changes = any(isinstance(event, ks.AddWorker | ks.RemoveWorker) for event in events)
     if changes or isinstance(params, ks.KeyGrouping):
         return []
@@ -141,7 +141,7 @@ def _baseline(params: Any, events: Sequence[Any]) -> list[ks.Grouping]:
 
 
 def _parameters(grouping: str, settings: Sequence[str]) -> dict[str, Any]:
-    """Read NAME=VALUE; values as in Python; true, false and none in any case."""
+    """Read NAME=VALUE; values are written as in Python, and true, false and none in upper or lower case."""
     allowed = [field.name for field in fields(ks.GROUPINGS[grouping]) if field.name != "workers"]
     found = {}
     for setting in settings:

@@ -20,10 +20,10 @@ class Stream:
 
     Attributes:
         title: a short description of the stream.
-        chunks: its keys, column by column: a function that reopens it, or an iterator if it can be read only
-            once.
-        messages: their number, None if unknown.
-        key: the name of their column, if they have one.
+        chunks: the keys, column by column: a function that reopens the stream, or an iterator for a single
+            read.
+        messages: the number of keys; None if unknown.
+        key: the name of the keys' column, if there is one.
     """
 
     title: str
@@ -55,12 +55,12 @@ def open_stream(options: dict[str, Any]) -> Stream:
     """Open the stream given by the options of `stream_options`, and check its first keys.
 
     Args:
-        options: of a command; those of the stream are taken out.
+        options: the options of a command; the stream's options are removed.
 
     Raises:
         OSError: there is no such file.
         TypeError: the first key is of an unsupported type.
-        ValueError: the options contradict each other, or the file cannot be read, has no such column or no
+        ValueError: the options contradict each other, or the file cannot be read, or lacks the column or
             keys.
     """
     file, key = options.pop("file"), options.pop("key")

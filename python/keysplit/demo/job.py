@@ -45,9 +45,9 @@ def work(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[pa.RecordBatch]:
-    """Do one worker's share: read its rows one by one, yield its parts in at most one batch.
+    """Do one worker's share: read its rows one by one, and yield its parts in at most one batch.
 
-    A row keeps the worker busy for at least `service_time_s`, its real work included. Waiting for the next
+    A row keeps the worker busy for at least `service_time_s`, including the real work. Waiting for the next
     batch does not count.
     """
     found: dict[str, Histogram] = {}
@@ -93,6 +93,6 @@ def plain(table: pa.Table) -> dict[str, Histogram]:
 
 
 def quantile(histogram: Histogram, q: float) -> int | None:
-    """The smallest value that at least a share q of the values do not exceed; None without values."""
+    """Return the smallest value that at least a share q of the values do not exceed; None without values."""
     known = sorted(value for value in histogram.elements() if value is not None)
     return known[max(0, math.ceil(q * len(known)) - 1)] if known else None

@@ -41,7 +41,7 @@ def write(result: Comparison, path: Path) -> None:
 
 
 def _panel(result: Comparison, run: Run) -> dict[str, Any]:
-    """The charts of one run: bars in per cent of the largest of both runs, and frequent keys' workers."""
+    """Return a run's charts: bars in per cent of the largest in both runs, and frequent keys' workers."""
     most, mean_s = max(float(each.busy_s.max()) for each in result.runs), float(run.busy_s.mean())
     bars: list[dict[str, Any]] = [
         {

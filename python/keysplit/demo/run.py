@@ -40,7 +40,7 @@ class SparkFailed(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run of the job: its partial results, the results merged by key, and the seconds until then."""
+    """One run of the job: partial results, the results merged by key, and the seconds until then."""
 
     label: str
     workers: int
@@ -64,7 +64,7 @@ class Run:
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """Busy time of the slowest worker and rows of the busiest one, over the mean of all workers."""
+        """The slowest worker's busy time and the busiest worker's rows, both over the workers' mean."""
         return tuple(float(of.max() / of.mean()) for of in (self.busy_s, self.rows))  # type: ignore[return-value]
 
     def served(self, key: str) -> dict[int, int]:
@@ -74,7 +74,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Both runs over one stream, and the expected distributions."""
+    """Both runs on the same stream, and the expected distributions."""
 
     workers: int
     grouping: str
@@ -88,7 +88,7 @@ class Comparison:
         return sum(histogram.total() for histogram in self.expected.values())
 
     def wrong(self) -> dict[str, list[str]]:
-        """The keys whose results differ from PyArrow's, by the label of the run; empty if none does."""
+        """The keys whose results differ from PyArrow's, by the label of the run; empty if there are none."""
         found = {}
         for run in self.runs:
             every = {**self.expected, **run.results}
@@ -112,7 +112,7 @@ def check(*, workers: int, grouping: str) -> None:
 
 
 def check_java() -> None:
-    """Raise FileNotFoundError if there is no Java that Spark can use."""
+    """Raise FileNotFoundError if Spark can use no installed Java."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False) if java else None
@@ -199,7 +199,7 @@ def _hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def _session(workers: int, folder: str, step: Step) -> Iterator["SparkSession"]:
-    """A silent Spark session with one thread per worker."""
+    """Return a silent Spark session with one thread per worker."""
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException

@@ -13,7 +13,7 @@ from keysplit.extras import missing
 
 
 def flights(rows: int | None = None) -> pa.Table:
-    """Return the flights that left New York's airports in 2013: the first ones, or all 336,776.
+    """Return the flights that left New York's airports in 2013: the first rows, or all 336,776.
 
     Nothing is downloaded, and the package that brings the data is not imported: it needs an old setuptools.
 

@@ -1,4 +1,4 @@
-"""The demo on a terminal: its progress and its results."""
+"""Show the demo's progress and results on a terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from keysplit.show.console import marks
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Show the current step on standard error: in place on a terminal, else on a line of its own."""
+    """Show the current step on standard error: in place on a terminal, otherwise on a separate line."""
     console = Console(stderr=True, highlight=False)
     if console.is_terminal:
         with console.status(escape(what)):
