@@ -1,4 +1,4 @@
-"""Skew-aware stream partitioning: split the hot keys over several workers, leave the others where they are.
+"""Skew-aware stream partitioning: split hot keys over several workers, and leave the other keys in place.
 
 A *grouping* (``ks.DChoices(workers=50)``) is a set of parameters; its ``router()`` is the state of one source
 and chooses a worker for every key of a column:

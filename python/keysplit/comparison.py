@@ -1,4 +1,4 @@
-"""Several groupings on the same stream, side by side."""
+"""Compare several groupings on the same stream."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["Comparison", "compare", "print_comparison", "to_frame", "view_of"]
 
 
 class Comparison(list["SimulationResult"], Shown):
-    """The results of `compare`: a list that shows itself in notebooks, as a frame, a plot and a report."""
+    """The results of `compare`: a list that shows itself in notebooks and as a frame, a plot or a report."""
 
     def _view(self) -> View:
         return view_of(self)
@@ -68,23 +68,23 @@ def compare(
 ) -> Comparison:
     """Simulate several groupings on several numbers of workers, all on the same stream.
 
-    Simulations run in parallel, and if there are fewer than ``threads``, so do the sources of each. If they
-    may not fit into ``memory`` together, they run in groups, one after another. A stream in chunks is read
-    once per group, with two chunks in memory; its number of keys is known after the first group, so the
-    second is usually the last. Results do not depend on which simulations run together.
+    Simulations run in parallel. If there are fewer simulations than ``threads``, the sources of each run in
+    parallel, too. If they may not fit into ``memory`` together, they run in groups, one after another. A
+    stream in chunks is read once per group, with two chunks in memory; its number of keys is known after the
+    first group, so the second is usually the last. Results do not depend on which simulations run together.
 
     Args:
-        keys: The stream: a column of keys or an iterator of columns, as for
-            [`simulate`][keysplit.simulate]; or a function that returns such an iterator and is called once
-            per group. An iterator's chunks are kept in a temporary file if a second group may need them.
+        keys: The stream: a column of keys or an iterator of columns, as for [`simulate`][keysplit.simulate];
+            or a function that returns such an iterator, called once per group. An iterator's chunks are kept
+            in a temporary file if a second group may need them.
         workers: A number of workers, or several.
-        groupings: Names, or groupings, whose number of workers is replaced; default all of ``ks.GROUPINGS``.
+        groupings: Names, or groupings, whose number of workers is replaced; by default all ``ks.GROUPINGS``.
         sources: Number of sources, 1 to 65,536.
         seed: Seed of the simulations and of groupings that are given by name.
-        memory: Bytes that the simulations running together may use, at least 1e8; the stream comes on top. A
-            simulation counts 100 bytes for each key and 64 workers (at most the messages, or 1e8), 4 kB for
-            each worker and source, and 15 MB. One that does not fit runs alone.
-        service_time_s: As in ``simulate``; so are the other arguments.
+        memory: Bytes that the simulations running together may use, at least 1e8; the stream needs memory in
+            addition. A simulation counts 100 bytes for each key and 64 workers (at most the messages, or
+            1e8), 4 kB for each worker and source, and 15 MB. A simulation that does not fit runs alone.
+        service_time_s: As in ``simulate``, like all arguments that follow.
         arrival_rate_per_s: Messages that arrive per second.
         capacities: Relative speeds, one per worker.
         events: Changes during the stream.
@@ -96,12 +96,12 @@ def compare(
         busy_above: Utilisation above which a worker reports that it is busy.
         idle_below: Utilisation below which a worker reports that it is idle.
         threads: Number of threads.
-        progress: Whether to show a progress bar, as in ``simulate``. For a column it advances with each
+        progress: Whether to show a progress bar, as in ``simulate``. With a column, it advances per
             simulation.
 
     Returns:
         A result for each number of workers and grouping: all groupings on the first number of workers, then
-        all on the second, and so on. The list shows itself in notebooks.
+        all on the second, and so on. Notebooks show the list.
 
     Raises:
         TypeError: As in ``simulate``.
@@ -159,11 +159,11 @@ def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
 
     Returns:
         A pandas DataFrame, one row per result and one column per latency (``latency_mean_s`` to
-        ``latency_max_s``). It has the columns of the timing model if any result has one.
+        ``latency_max_s``). The columns of the timing model are there if any result has a timing model.
 
     Raises:
         ImportError: If pandas is not installed.
-        TypeError: If it is not a list of results.
+        TypeError: If ``results`` is not a list of results.
 
     Example:
         >>> import keysplit as ks
@@ -184,7 +184,7 @@ def view_of(
     Args:
         results: the simulations.
         advice: what to do, by number of workers, if the keys were counted.
-        keys: frequent keys, to name those that cause a load.
+        keys: the frequent keys, to name those that cause a load.
     """
     groups = sort_by_workers(results)
     found = {workers: advise_on(some) for workers, some in groups.items()} if advice is None else advice

@@ -18,7 +18,7 @@ _WHOLE = ("abfs", "gcs", "s3")
 
 
 def write(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text to a file atomically: all of it or nothing.
+    """Write a text to a file atomically: the whole text or nothing.
 
     Args:
         path: a path, or a URL such as s3://bucket/name.
@@ -32,15 +32,15 @@ def write(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write bytes to a file atomically: all of them or nothing.
+    """Write bytes to a file atomically: all bytes or nothing.
 
     Args:
-        path: as `write`.
+        path: as in `write`.
         data: the bytes.
 
     Raises:
-        OSError: as `write`.
-        ValueError: as `write`.
+        OSError: as in `write`.
+        ValueError: as in `write`.
     """
     local = _local(path)
     if local is not None:
@@ -64,19 +64,19 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 def create(path: str | os.PathLike[str], text: str) -> bool:
     """Write a text atomically to a file that does not exist yet.
 
-    If several processes do so at the same time, exactly one succeeds where the file system has links. In
-    other stores several may succeed, and the last text stays.
+    If several processes do this at the same time, exactly one succeeds if the file system has links. In other
+    stores several may succeed, and the last text stays.
 
     Args:
-        path: as `write`.
+        path: as in `write`.
         text: the text.
 
     Returns:
         Whether the file was created; if not, it is unchanged.
 
     Raises:
-        OSError: as `write`.
-        ValueError: as `write`.
+        OSError: as in `write`.
+        ValueError: as in `write`.
     """
     local = _local(path)
     if local is not None:
@@ -101,7 +101,7 @@ def create(path: str | os.PathLike[str], text: str) -> bool:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path of a local file, which works from any directory; other URLs are unchanged.
+    """Return the absolute path of a local file, valid in any directory; other URLs are unchanged.
 
     Raises:
         ValueError: if pyarrow knows no file system for the URL.
@@ -111,12 +111,12 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def extended(path: str | os.PathLike[str], end: str) -> str:
-    """Return a path with a suffix: "/name" names a file in a folder, ".end" a file next to another.
+    """Return a path with a suffix: "/name" names a file in a folder, ".end" a file next to this one.
 
     The options of a URL, as in s3://bucket/plan.json?region=eu-west-1, stay at its end.
 
     Args:
-        path: as `write`; a trailing slash is ignored.
+        path: as in `write`; a trailing slash is ignored.
         end: the suffix.
     """
     if not is_url(path):
@@ -126,15 +126,15 @@ def extended(path: str | os.PathLike[str], end: str) -> str:
 
 
 def check(path: str | os.PathLike[str], argument: str = "path") -> None:
-    """Raise an error if a path cannot be that of a file.
+    """Raise an error if a path cannot be a file's path.
 
     Args:
         path: a path, or a URL such as s3://bucket/name.
-        argument: the user's name for it.
+        argument: the name of the user's argument.
 
     Raises:
-        TypeError: if it is not a path.
-        OSError: if it is a folder, or its folder does not exist.
+        TypeError: if `path` is not a path.
+        OSError: if `path` is a folder, or is in a folder that does not exist.
         ValueError: if it is empty, or pyarrow knows no file system for the URL.
     """
     if not isinstance(path, str | os.PathLike):
@@ -150,7 +150,7 @@ def check(path: str | os.PathLike[str], argument: str = "path") -> None:
 
 
 def check_new(path: str | os.PathLike[str], argument: str = "path") -> None:
-    """Raise an error if a file visibly cannot be written there; arguments as `check`.
+    """Raise an error if a file clearly cannot be written there; arguments as in `check`.
 
     Raises:
         PermissionError: if the folder is not writable.
@@ -190,10 +190,10 @@ def modified(path: str | os.PathLike[str]) -> datetime:
 
 
 def names(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the names of the files in a folder, none if it does not exist.
+    """Return the names of the files in a folder; none if the folder does not exist.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if the folder cannot be read.
         ValueError: if pyarrow knows no file system for the URL.
     """
     local = _local(folder)
@@ -211,10 +211,10 @@ def make_folder(folder: str | os.PathLike[str], argument: str = "path") -> None:
 
     Args:
         folder: a path, or a URL such as s3://bucket/name.
-        argument: the user's name for it.
+        argument: the name of the user's argument.
 
     Raises:
-        OSError: if it cannot be made, or is a file.
+        OSError: if the folder cannot be made, or is a file.
         ValueError: if it is empty, or pyarrow knows no file system for the URL.
     """
     if not os.fspath(folder):
@@ -242,7 +242,7 @@ def delete(path: str | os.PathLike[str]) -> None:
     """Delete a file, if it exists.
 
     Raises:
-        OSError: if it cannot be deleted.
+        OSError: if the file cannot be deleted.
         ValueError: if pyarrow knows no file system for the URL.
     """
     local = _local(path)
@@ -255,7 +255,7 @@ def delete(path: str | os.PathLike[str]) -> None:
 
 
 def _local(path: str | os.PathLike[str]) -> Path | None:
-    """Return the local path, None if it is on another machine."""
+    """Return the local path; None if the file is on another machine."""
     if not is_url(path):
         return Path(path)
     files, name = open_store(str(path))
@@ -263,7 +263,7 @@ def _local(path: str | os.PathLike[str]) -> Path | None:
 
 
 def _part_of(name: str) -> str:
-    """Return the name of a file while it is written; readers of table folders skip it."""
+    """Return a file's name while it is being written; readers of table folders skip such names."""
     return f".{name}.{uuid.uuid4().hex}.part"
 
 
@@ -318,7 +318,7 @@ def renamed(url: str) -> str:
 
 
 def open_store(url: str) -> "tuple[FileSystem, str]":
-    """Return the file system of a URL, and the path in it.
+    """Return the file system of a URL, and the path in that file system.
 
     Raises:
         OSError: if the store cannot be reached.

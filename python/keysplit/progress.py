@@ -1,4 +1,4 @@
-"""Progress of long passes: a bar in notebooks and, if requested, on a terminal."""
+"""Show the progress of long passes: a bar in notebooks and, if requested, on a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DELAY_S = 0.5  # a shorter pass shows nothing in a notebook
 _INTERVAL_S = 0.2
 
 Report: TypeAlias = Callable[[float, "int | None"], None]
-"""Takes the number of messages done, and the total, None if unknown."""
+"""Takes the number of messages done, and the total; None if unknown."""
 
 
 def check_progress(progress: bool | None) -> None:
@@ -29,7 +29,7 @@ def watch(progress: bool | None) -> Iterator[Report]:
     """Show the progress of the work in the `with` block.
 
     Args:
-        progress: None shows a bar in notebooks, True also on standard error if it is a terminal, False never.
+        progress: None: a bar in notebooks; True: also on standard error if that is a terminal; False: none.
     """
     if progress is not False and _in_notebook():
         with _notebook() as report:

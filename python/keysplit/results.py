@@ -1,4 +1,4 @@
-"""The result of a simulation: its figures, and how it shows itself."""
+"""The result of a simulation: figures, and how they are shown."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ class SimulationResult(Shown):
         params: The grouping.
         sources: Number of sources.
         messages: Length of the stream.
-        loads: Sum of the weights sent to each worker, by all sources; float64.
+        loads: Sum of the weights that all sources sent to each worker; float64.
         imbalance: (max - mean) / sum of the loads.
         relative_imbalance: (max - mean) / mean of the loads.
         load_stddev: Standard deviation of the loads in per cent of their sum.
         mean_imbalance: Mean over the samples of the imbalance so far.
         distinct_keys: Number of distinct keys.
-        memory: Sum over the keys of the distinct workers each was sent to: the partial states to keep.
+        memory: Sum over the keys of the number of workers that each was sent to: the partial states to keep.
         replication: ``memory / distinct_keys``; nan for an empty stream.
-        exact_keys: Whether the last three count every key. Beyond 1e7 keys they are estimates from a uniform
-            sample, with a standard error of 0.05 per cent for ``distinct_keys``.
+        exact_keys: Whether the previous three figures count every key. Beyond 1e7 keys they are estimates
+            from a uniform sample, with a standard error of 0.05 per cent for ``distinct_keys``.
         imbalance_over_time: Numbers of messages so far, and the imbalance of the loads at that point.
         latency_s: Seconds from arrival to finish: ``mean``, ``p50``, ``p95``, ``p99``, ``max``. Percentiles
-            are up to 0.1 per cent low. Like all that follows, it is None without a timing model.
+            are up to 0.1 per cent low. Like all fields that follow, it is None without a timing model.
         throughput_per_s: Messages over ``makespan_s``.
         makespan_s: Time at which the last message was finished.
         queue_over_time: Numbers of messages so far, and each worker's queue at that point, in messages of
             weight 1; float64, shape ``(samples, numbers)``.
         latency_over_time: The same for the mean latency since the previous sample; nan where nothing was
             sent.
-        utilisation: Share of ``makespan_s`` that each worker was busy; float64. Work counts at the speed at
-            the time it was sent, so it may exceed 1 if a worker became faster.
+        utilisation: Share of ``makespan_s`` for which each worker was busy; float64. Work counts at the
+            worker's speed when it was sent, so the share may exceed 1 if a worker became faster.
     """
 
     params: Grouping
@@ -100,7 +100,7 @@ class SimulationResult(Shown):
 
     @property
     def busiest(self) -> float:
-        """The load of the busiest worker, in multiples of the mean."""
+        """The load of the busiest worker as a multiple of the mean."""
         return 1 + self.relative_imbalance
 
     @property
@@ -146,11 +146,10 @@ def pareto(results: Sequence[SimulationResult]) -> list[bool]:
         results: Results of [`compare`][keysplit.compare].
 
     Returns:
-        For each result, whether no other one on the same number of workers is as good in both and better in
-        one.
+        For each result, whether no other on the same number of workers is as good in both and better in one.
 
     Raises:
-        TypeError: If it is not a list of results.
+        TypeError: If ``results`` is not a list of results.
 
     Example:
         >>> import keysplit as ks
@@ -197,7 +196,7 @@ def ranked(result: SimulationResult) -> tuple[str, ...]:
 
 
 def about(result: SimulationResult) -> tuple[str, str, str]:
-    """Return what was simulated, in a few words each: messages, keys and sources."""
+    """Return short texts on what was simulated: messages, keys and sources."""
     keys = f"{'' if result.exact_keys else 'about '}{format_count(result.distinct_keys, 'key')}"
     return format_count(result.messages, "message"), keys, format_count(result.sources, "source")
 
@@ -206,7 +205,7 @@ def check_results(results: Any) -> list[SimulationResult]:
     """Return results as a list.
 
     Raises:
-        TypeError: if it is not a list of results.
+        TypeError: if `results` is not a list of results.
     """
     found: list[Any] = list(results) if isinstance(results, Iterable) else [None]
     if not all(isinstance(each, SimulationResult) for each in found):
@@ -215,7 +214,7 @@ def check_results(results: Any) -> list[SimulationResult]:
 
 
 def sort_by_workers(results: Sequence[SimulationResult]) -> dict[int, list[SimulationResult]]:
-    """Return the results per number of workers, the most balanced and cheapest first."""
+    """Return the results for each number of workers, the most balanced and cheapest first."""
     found: dict[int, list[SimulationResult]] = {}
     for result in results:
         found.setdefault(result.params.workers, []).append(result)
@@ -228,11 +227,11 @@ def sort_by_workers(results: Sequence[SimulationResult]) -> dict[int, list[Simul
 def entries_of(
     results: Sequence[SimulationResult], keys: Sequence[tuple[Any, float, float, float]] = ()
 ) -> list[Entry]:
-    """Return results for one number of workers as a page shows them.
+    """Return the entries of a page for results on one number of workers.
 
     Args:
         results: the simulations.
-        keys: frequent keys with their counts, errors and shares, to name what makes a load.
+        keys: the frequent keys with their counts, errors and shares, to name what causes a load.
     """
     return [
         Entry(
@@ -256,7 +255,7 @@ def entries_of(
 def _keys_of(
     hashing: Grouping, keys: Sequence[tuple[Any, float, float, float]]
 ) -> Mapping[int, Sequence[tuple[str, float]]]:
-    """Return the frequent keys of each worker with hash partitioning, where a key has one worker."""
+    """Return each worker's frequent keys with hash partitioning, where a key has one worker."""
     try:
         workers = hashing.router().route([key for key, *_ in keys]).tolist()
     except (TypeError, ValueError):  # an unsupported type of key, such as a time in nanoseconds
@@ -277,7 +276,7 @@ def view_of(
     Args:
         result: the simulation.
         baseline: key grouping on the same stream, to compare with.
-        keys: as `entries_of`.
+        keys: as in `entries_of`.
     """
     panels, cards, timing = [], [], None
     if result.loads.any():
@@ -312,7 +311,7 @@ def view_of(
 def print_result(
     console: Console, result: SimulationResult, title: str, baseline: SimulationResult | None = None
 ) -> None:
-    """Print one simulation, next to key grouping if that was simulated."""
+    """Print one simulation, next to key grouping if that was simulated too."""
     from rich.table import Table
     from rich.text import Text
 
@@ -336,7 +335,7 @@ def print_result(
 
 
 def list_figures(result: SimulationResult) -> list[tuple[str, str]]:
-    """Return the figures of a simulation, each with its name."""
+    """Return the figures of a simulation, each with a name."""
     loads, busiest = result.loads, result.busiest
     imbalances = (format_imbalance(result.imbalance), format_imbalance(result.mean_imbalance))
     rows = [

@@ -1,4 +1,4 @@
-"""Runs simulations in threads: as many at a time as a memory limit allows."""
+"""Run simulations in threads, as many at a time as a memory limit allows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_THREADS = 256
 """The largest number of threads that `simulate` accepts."""
 
 MOST_KEYS, MOST_GROUPS = 10**7, 10**8
-"""The most keys, and groups of a key and 64 workers, that a simulation keeps; of more it keeps a sample."""
+"""The maximum of keys, and of groups of a key and 64 workers; beyond, a simulation keeps a sample."""
 
 _GROUP_BYTES = 100  # at most, in a hash table that has just grown
 _ROUTER_BYTES = 4096  # per worker and source: sketch, ring and loads, as measured
@@ -46,21 +46,21 @@ class Simulation(Protocol[ResultType]):
 
 
 def is_chunked(keys: Any) -> bool:
-    """Return whether a stream comes in chunks: from an iterator, or a function that makes one."""
+    """Return whether a stream comes in chunks: from an iterator, or a function that makes an iterator."""
     return isinstance(keys, Iterator) or callable(keys)
 
 
 def choose(simulations: Sequence[Simulation[Any]], memory: int, keys: int, messages: int | None) -> list[int]:
     """Choose the simulations to run together next: as many as fit, smallest first, at least one.
 
-    A simulation is counted with 100 bytes for each key and 64 workers (at most the messages, or 1e8), 4 kB
-    for each worker and source, and 15 MB.
+    A simulation counts 100 bytes per key and 64 workers (at most the messages, or 1e8), 4 kB per worker and
+    source, and 15 MB.
 
     Args:
-        simulations: all that are still to run.
-        memory: bytes that they may use together.
+        simulations: all simulations still to run.
+        memory: bytes that the chosen simulations may use together.
         keys: maximum number of keys of the stream.
-        messages: its length, None if unknown.
+        messages: the length of the stream; None if unknown.
 
     Returns:
         Their indices in `simulations`, ascending.
@@ -81,7 +81,7 @@ def choose(simulations: Sequence[Simulation[Any]], memory: int, keys: int, messa
 
 
 def count_threads(threads: int | None) -> int:
-    """Check a number of threads and return it; None is the number of processors that this process may use."""
+    """Check and return a number of threads; None means the number of processors this process may use."""
     if threads is None:
         return min(_processors(), MOST_THREADS)
     allowed = f"in 1..={MOST_THREADS}"
@@ -112,18 +112,18 @@ def run(
 ) -> list[ResultType]:
     """Send a stream through all simulations, as many at a time as fit into `memory`.
 
-    The first pass is planned for the maximum number of keys of a stream of this length, later ones for its
+    The first pass is planned for the maximum number of keys of a stream of this length, later passes for the
     actual number. Results do not depend on the number of threads.
 
     Args:
-        simulations: new ones, to which nothing was sent.
-        keys: a column, an iterator of columns, or a function that makes one.
-        threads: the number of threads: simulations run in parallel, and if there are fewer of them, so do the
-            sources of each. With more than one, the next chunk is read meanwhile.
-        weights: of a column; default 1.
-        messages: the length of the stream, None if unknown.
+        simulations: new simulations, to which nothing was sent.
+        keys: a column, an iterator of columns, or a function that makes an iterator.
+        threads: the number of threads: simulations run in parallel, and if there are fewer simulations, their
+            sources do, too. With more than one thread, the next chunk is read meanwhile.
+        weights: the weights of a column's messages; 1 by default.
+        messages: the length of the stream; None if unknown.
         memory: bytes that the simulations may use together.
-        progress: whether to show it, see `keysplit.progress.watch`.
+        progress: whether to show the progress, see `keysplit.progress.watch`.
 
     Returns:
         One result per simulation, in the same order.
@@ -175,7 +175,7 @@ def _send(
 
 
 def _gather(running: Sequence[Future[int]], advance: Callable[[int], None]) -> None:
-    """Wait for all; after an error, start no others."""
+    """Wait for all tasks; after an error, start no other tasks."""
     try:
         for each in running:
             advance(each.result())
@@ -186,7 +186,7 @@ def _gather(running: Sequence[Future[int]], advance: Callable[[int], None]) -> N
 
 
 def _repeatable(keys: Any, *, repeats: bool) -> Callable[[], Iterable[Any]]:
-    """Return a function that returns the chunks at every call; a column is one chunk."""
+    """Return a function that returns all chunks at every call; a column is one chunk."""
     if callable(keys):
         return keys  # type: ignore[no-any-return]
     if not isinstance(keys, Iterator):

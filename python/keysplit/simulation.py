@@ -1,7 +1,7 @@
 """The simulator: how a grouping handles a stream, without a cluster.
 
-Sources get the messages in turn, and each routes on its own. With service times, workers serve queues and
-report to the sources. docs/simulation.md defines every figure to the bit.
+Sources get the messages in turn, and each source routes on its own. With service times, workers serve queues
+and report to the sources. docs/simulation.md defines every figure to the bit.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["AddWorker", "RemoveWorker", "SetCapacity", "simulate", "simulate_all
 
 @dataclass(frozen=True)
 class AddWorker:
-    """A worker joins. It gets the lowest number that no present worker has.
+    """A worker joins. It gets the lowest number that no current worker has.
 
     Args:
         position: Before the message of this position (from 0) arrives.
-        capacity: Its relative speed, 1e-12 to 1e12; only the timing model uses it.
+        capacity: The worker's relative speed, 1e-12 to 1e12; only the timing model uses it.
     """
 
     position: int
@@ -35,11 +35,11 @@ class AddWorker:
 
 @dataclass(frozen=True)
 class RemoveWorker:
-    """A worker leaves. It finishes what it was sent.
+    """A worker leaves. It finishes the messages that were sent to it.
 
     Args:
         position: Before the message of this position (from 0) arrives.
-        worker: Its number.
+        worker: The worker's number.
     """
 
     position: int
@@ -48,12 +48,12 @@ class RemoveWorker:
 
 @dataclass(frozen=True)
 class SetCapacity:
-    """A worker's speed changes, also for the messages in its queue.
+    """A worker's speed changes, including for the messages in its queue.
 
     Args:
         position: Before the message of this position (from 0) arrives.
-        worker: Its number.
-        capacity: Its relative speed from then on, 1e-12 to 1e12.
+        worker: The worker's number.
+        capacity: The worker's relative speed from then on, 1e-12 to 1e12.
     """
 
     position: int
@@ -93,7 +93,7 @@ def simulate(
     Args:
         params: The grouping, for instance ``ks.DChoices(workers=50)``.
         keys: The stream: a column of keys as in ``Router.route``, or an iterator of such columns, for streams
-            larger than memory, or a function that makes one. A chunk is read while the next one is made, so
+            larger than memory, or a function that makes one. A chunk is read while the next chunk is made, so
             it must not be modified.
         sources: Number of sources, 1 to 65,536.
         seed: Seed of the sample of keys, used if there are too many to keep all. Everything else depends on
@@ -117,22 +117,23 @@ def simulate(
         busy_above: Utilisation above which a worker reports that it is busy, 0 to 1e12.
         idle_below: Utilisation below which a worker reports that it is idle, 0 to 1e12.
         threads: Number of threads, 1 to 256; by default the number of processors that this process may use.
-            Sources run in parallel, and the next chunk is made meanwhile, unless it is 1. With a timing
-            model, the messages are processed one after another. The result does not depend on it.
-        progress: Whether to show a progress bar: by default in notebooks only; if True, also on standard
-            error if that is a terminal; if False, nowhere. It advances with each chunk.
+            With more than one thread, sources run in parallel, and the next chunk is made meanwhile. With a
+            timing model, the messages are processed one after another. The result does not depend on the
+            number of threads.
+        progress: Whether to show a progress bar: by default only in notebooks; if True, on standard error too
+            if that is a terminal; if False, nowhere. The bar advances with each chunk.
 
     Returns:
-        The figures; those of time only with ``service_time_s``.
+        The figures, including those of time if ``service_time_s`` is given.
 
     Raises:
-        TypeError: If an argument is of the wrong type, or the keys are.
+        TypeError: If an argument or the keys have the wrong type.
         ValueError: If an argument is out of range, an event cannot happen, or the stream does not have
             ``messages`` messages.
 
     Source: sources, round-robin input and the imbalance over time are those of Nasir et al., When Two Choices
     Are Not Enough: Balancing at Scale in Distributed Stream Processing (ICDE 2016), section V; queues,
-    capacities and the signals of workers those of Nasir et al., Load Balancing for Skewed Streams on
+    capacities and the signals of workers are those of Nasir et al., Load Balancing for Skewed Streams on
     Heterogeneous Cluster (arXiv 1705.09073), section 7.
 
     Deviations: service times are not random, and all sources get the workers' reports at the same time.
@@ -172,7 +173,7 @@ def simulate(
 
 
 class Simulation:
-    """A running simulation, with the arguments of `simulate`."""
+    """A running simulation; it takes the arguments of `simulate`."""
 
     def __init__(
         self,
@@ -277,7 +278,7 @@ def simulate_all(
     weights: Any = None,
     **options: Any,
 ) -> list[SimulationResult]:
-    """Simulate several groupings on the same stream, with the arguments of `compare`."""
+    """Simulate several groupings on the same stream; it takes the arguments of `compare`."""
     if isinstance(memory, bool) or not isinstance(memory, SupportsIndex):
         raise TypeError(
             f"memory must be a whole number of bytes, at least {runs.LEAST_MEMORY}, got {memory!r}"

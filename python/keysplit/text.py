@@ -15,7 +15,7 @@ def printable(text: str) -> str:
 
 
 def format_key(key: Any) -> str:
-    """Return a key as text on one line: null without quotes, strings in quotes, long ones truncated."""
+    """Return a key as text on one line: null without quotes, strings in quotes, long keys truncated."""
     if isinstance(key, tuple) and not hasattr(key, "asDict"):
         return ", ".join(map(format_key, key))
     if key is None:
@@ -26,7 +26,7 @@ def format_key(key: Any) -> str:
 
 
 def format_ratio(ratio: float) -> str:
-    """Return a ratio as text: two decimals of a small one."""
+    """Return a ratio as text; a small ratio has two decimals."""
     return f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"
 
 
@@ -35,7 +35,7 @@ _ROUNDED = 1e-12
 
 
 def format_share(share: float) -> str:
-    """Return a share as text, in per cent: one decimal, or two below 10 %, or two digits below 0.1 %."""
+    """Return a share in per cent: one decimal place; two below 10 %; two significant digits below 0.1 %."""
     per_cent = 100 * share
     if abs(per_cent) < _ROUNDED:
         return "0 %"
@@ -62,10 +62,10 @@ def format_seconds(value: float | None) -> str:
 
 
 def format_count(number: int, what: str) -> str:
-    """Return a number with the name of the things counted."""
+    """Return a number followed by the name of the things counted."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def describe_stream(title: str, *about: str) -> str:
-    """Describe a stream in one line: its title, and a few words for each known figure."""
+    """Describe a stream in one line: title, and a few words for each known figure."""
     return f"{title}: {', '.join(about)}" if title else ", ".join(about)
