@@ -689,7 +689,7 @@ def test_a_zip_of_logs_is_read_from_a_file_and_from_a_history_server(tmp_path):
     with pytest.raises(OSError, match="the history server cannot be reached"):
         ks.diagnose(f"{address}api/v1/applications/app-1/logs")
     path.write_bytes(b"none")
-    with pytest.raises(ValueError, match=r"logs\.zip must be a zip of event logs, and is not one"):
+    with pytest.raises(ValueError, match=r"logs\.zip must be a zip of event logs, but is not a zip"):
         ks.diagnose(path)
 
 
@@ -719,7 +719,7 @@ def test_what_is_no_log_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="no event log in this folder"):
         ks.diagnose(tmp_path)
     (tmp_path / "words.txt").write_text("to be\nor not")
-    with pytest.raises(ValueError, match=r"words.txt must be an event log of Spark, but none of its 2 lines"):
+    with pytest.raises(ValueError, match=r"words.txt must be a Spark event log, but none of its 2 lines"):
         ks.diagnose(tmp_path / "words.txt")
     (tmp_path / "app-1.lzf").write_bytes(b"ZV")
     with pytest.raises(ValueError, match=r"lzf are not read: set spark\.eventLog\.compression\.codec"):

@@ -35,7 +35,7 @@ def written(folder: Path, name: str, events: list[dict[str, Any]]) -> Path:
 def test_two_logs_in_one_file_are_refused(tmp_path):
     path = written(tmp_path, "log", [*skewed(), *skewed()])
     with pytest.raises(
-        ValueError, match=r"^log must be the log of one application, got 2 that start in it: pass"
+        ValueError, match=r"^log must be the log of one application, but 2 applications start in it: pass"
     ):
         ks.diagnose(path)
 
@@ -548,7 +548,7 @@ def test_files_of_a_folder_that_are_no_logs_are_skipped_with_a_note(tmp_path):
         "a file was skipped: data.zstd",
         "a file was skipped: notes.txt",
     ]
-    with pytest.raises(ValueError, match=r"^notes.txt must be an event log of Spark"):
+    with pytest.raises(ValueError, match=r"^notes.txt must be a Spark event log"):
         ks.diagnose([tmp_path, tmp_path / "notes.txt"])
     with pytest.raises(ValueError, match="lzf are not read"):
         ks.diagnose(tmp_path / "app-0.lzf")

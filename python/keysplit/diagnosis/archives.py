@@ -62,7 +62,7 @@ class Zip:
         try:
             self._zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, ValueError) as error:  # from pyarrow, for a seek before the start
-            raise ValueError(f"{name} must be a zip of event logs, and is not one: {error}") from error
+            raise ValueError(f"{name} must be a zip of event logs, but is not a zip: {error}") from error
 
     def files(self) -> list[FileInfo]:
         """Return the files in the zip."""

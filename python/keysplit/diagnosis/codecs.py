@@ -70,14 +70,14 @@ def lz4(file: Any) -> Iterator[bytes]:
     codec = pa.Codec("lz4_raw")
     while head := _take(file, 21, optional=True):
         if head[:8] != _LZ4_MAGIC:
-            raise DamagedError("the header of an lz4 block is missing")
+            raise DamagedError("the lz4 block header is missing")
         packed, original = (int.from_bytes(head[at : at + 4], "little") for at in (9, 13))
         data = _take(file, packed)
         method = head[8] & 0xF0
         if method == _LZ4_STORED:
             yield data
         elif method != _LZ4_PACKED:
-            raise DamagedError(f"an unknown method of lz4 ({head[8]:#x})")
+            raise DamagedError(f"an unknown lz4 method ({head[8]:#x})")
         elif original:
             block = _decompress(codec.decompress, data, original)
             if _fits(codec.decompress, data, original - 1):  # then the end of `block` is random
@@ -101,9 +101,9 @@ def snappy(file: Any) -> Iterator[bytes]:
     while head := _take(file, 4, optional=True):
         if head == _SNAPPY_MAGIC[:4]:
             if _take(file, 12)[:4] != _SNAPPY_MAGIC[4:]:
-                raise DamagedError("the header of snappy is missing")
+                raise DamagedError("the snappy header is missing")
         elif first:
-            raise DamagedError("the header of snappy is missing")
+            raise DamagedError("the snappy header is missing")
         else:
             data = _take(file, int.from_bytes(head, "big"))
             yield _decompress(codec.decompress, data, _length_of(data))
@@ -127,7 +127,7 @@ def gzip(file: Any) -> Iterator[bytes]:
             part = decoder.unused_data
             decoder = None if decoder.eof else decoder
     if decoder is not None:
-        raise DamagedError("the file ends in the middle of a member of gzip")
+        raise DamagedError("the file ends in the middle of a gzip member")
 
 
 READERS: dict[str, Callable[[Any], Iterator[bytes]]] = {

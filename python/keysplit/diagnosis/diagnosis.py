@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _HELD_BACK = (
-    ". While Spark writes a compressed log, it keeps back the latest events: kss.diagnose(spark) in the "
+    ". While Spark writes a compressed log, it holds back the latest events: kss.diagnose(spark) in the "
     "running session has them"
 )
 _NO_ACTION = ("no action needed", "wait for tasks")
@@ -348,13 +348,13 @@ def _read(log: EventLog) -> Application:
     events.close(log.written_ms)
     if events.damaged == events.lines and events.lines:
         raise ValueError(
-            f"{name} must be an event log of Spark, but none of its {events.lines:,} lines is an event"
+            f"{name} must be a Spark event log, but none of its {events.lines:,} lines is an event"
             f"{_HELD_BACK if log.is_compressed else ''}"
         )
     if events.applications > 1:
         raise ValueError(
-            f"{name} must be the log of one application, got {events.applications} that start in it: pass "
-            "one file per application"
+            f"{name} must be the log of one application, but {events.applications} applications start in "
+            "it: pass one file per application"
         )
     if events.damaged:
         notes.append(f"{format_count(events.damaged, 'line')} of {name} could not be read")

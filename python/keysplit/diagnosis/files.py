@@ -69,7 +69,7 @@ class EventLog:
                 if not begins:
                     kind = read.__name__
                     raise ValueError(
-                        f"{_base(name)} must be compressed with {kind} because of its name, but is not"
+                        f"{_base(name)} must be compressed with {kind}, according to its name, but is not"
                     )
                 yield from _lines(read(file), _base(name), note, damage)
 
@@ -213,8 +213,8 @@ def _reader_of(name: str) -> Callable[[Any], Iterator[bytes]]:
     if ending == _NOT_READ:
         raise ValueError(
             f"{last}: event logs compressed with lzf are not read: set spark.eventLog.compression.codec to "
-            "zstd, or save the log from Spark's history server, which decompresses it. "
-            "kss.diagnose(spark) reads a running session without its log"
+            "zstd, or save the log from Spark's history server, which decompresses it. kss.diagnose(spark) "
+            "reads a running session without a log"
         )
     return READERS.get(ending, plain)
 
