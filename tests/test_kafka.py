@@ -146,7 +146,9 @@ def test_clients_that_take_a_function(text: str) -> None:
     partitioner, same = PlanPartitioner(text), PlanPartitioner(text)
     for key in (b"a", b"hot", b"warm", None, b"hot"):
         assert partitioner(key, [2, 0, 3, 1], [0]) == same.partition(key)
-    with pytest.raises(ValueError, match=r"^partitions must be 4, the workers of the plan, got a topic of 5"):
+    with pytest.raises(
+        ValueError, match=r"^partitions must be 4, the workers of the plan, got a topic with 5"
+    ):
         partitioner(b"a", range(5), range(5))
 
 
@@ -189,7 +191,7 @@ def test_threads_share_a_partitioner(text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"plan": 3}, TypeError, "plan must be a Plan, its JSON, or a path or URL of it, got 3"),
+        ({"plan": 3}, TypeError, "plan must be a Plan, its JSON, or its path or URL, got 3"),
         ({"plan": "{}"}, ValueError, "text must be a plan that keysplit wrote, got '{}'"),
         ({"rare": "java"}, ValueError, "rare must be 'plan', 'murmur2' or 'crc32', got 'java'"),
         ({"seed": -1}, ValueError, "seed must be in 0..=2^64 - 1, got -1"),
@@ -197,16 +199,20 @@ def test_threads_share_a_partitioner(text: str) -> None:
         ({"decode": 3}, TypeError, "decode must be a function of bytes, got 3"),
         ({"partitions": "4"}, TypeError, "partitions must be a whole number, got '4'"),
         ({"partitions": 0}, ValueError, "partitions must be at least 1, got 0"),
-        ({"partitions": 8}, ValueError, "partitions must be 4, the workers of the plan, got a topic of 8: "),
+        (
+            {"partitions": 8},
+            ValueError,
+            "partitions must be 4, the workers of the plan, got a topic with 8: ",
+        ),
         (
             {"types": ("date",)},
             ValueError,
-            "plan must be of keys of one of the types bigint, binary, string, got 'word' of type date",
+            "plan must have keys of one of the types bigint, binary, string, got 'word' of type date",
         ),
         (
             {"types": ("string", "bigint")},
             ValueError,
-            "plan must be of one key column, as a message has one key, got ['word', 'day']",
+            "plan must have one key column, since a message has one key, got ['word', 'day']",
         ),
     ],
 )

@@ -252,13 +252,13 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
             stream,
             {"settings": {"nope.x": 1, "sasl.password": "secret"}},
             ValueError,
-            'settings must be those of Kafka\'s client: No such configuration property: "nope.x"',
+            'settings must be settings of Kafka\'s client: No such configuration property: "nope.x"',
         ),
         (
             stream,
             {"settings": {"transactional.id": "mine", "client.id": "me", "group.id": "ours"}},
             ValueError,
-            "settings must leave out group.id, transactional.id, which keysplit sets",
+            "settings must omit group.id, transactional.id, which keysplit sets",
         ),
         (stream, {"first_batch": -1}, ValueError, "first_batch must be at least 0, got -1"),
         (stream, {"first_batch": "1"}, TypeError, "first_batch must be a whole number, got '1'"),
@@ -325,7 +325,7 @@ def test_batches_that_do_not_follow_are_refused(broker):
         send(1, messages=failing())
     assert (send(1), send(1), send(2, messages=[])) == (2, 0, 0)
     for number in (0, 1, 4):
-        with pytest.raises(RuntimeError, match="the last one is 2: is its checkpoint an older"):
+        with pytest.raises(RuntimeError, match="the last batch is 2: is the query's checkpoint"):
             send(number)
     assert [(each.key(), each.value(), each.headers()) for each in broker.read(topic)] == [
         (b"a", None, None),
@@ -333,7 +333,9 @@ def test_batches_that_do_not_follow_are_refused(broker):
     ] * 2
     assert send(7, first=7) == 2  # another sink has had the batches from 3 on
     late = Batch("late", "rule", 5, 0, topic, 0)
-    with pytest.raises(RuntimeError, match=r"Kafka has no record of one: .* pass first_batch=5 if none was$"):
+    with pytest.raises(
+        RuntimeError, match=r"Kafka has no record of a batch: .* pass first_batch=5 if nothing was sent$"
+    ):
         send_once(late, messages, settings)
     assert send_once(late._replace(first=5), messages, settings) == 2
 

@@ -79,9 +79,9 @@ def resume(batch: Batch, partitions: int, settings: Mapping[str, Any]) -> bool:
 def _by_another_rule(batch: Batch, partitions: list[int]) -> RuntimeError:
     return RuntimeError(
         f"batch {batch.number} of query {batch.sender} was sent to the partitions {partitions} of topic "
-        f"{batch.topic!r} by another plan, row_id, plan log or version of keysplit, and the rest must use "
-        "the same ones: restart the query with the previous ones, restore the files of the plan log, or send "
-        "to a new topic from a new checkpoint"
+        f"{batch.topic!r} by a different plan, row_id, plan log or version of keysplit, and the rest must "
+        "be sent in the same way: restart the query with the previous plan, row_id and keysplit, restore "
+        "the files of the plan log, or send to a new topic from a new checkpoint"
     )
 
 
@@ -154,14 +154,14 @@ def _is_there(group: Any, batch: Batch, settings: Mapping[str, Any]) -> bool:
     if expected < 0:
         raise RuntimeError(
             f"{where} must hold the batch before {batch.number} of query {batch.sender}, and Kafka has no "
-            f"record of one: the query had another sink or an earlier build of keysplit, or Kafka deleted "
-            f"the record (offsets.retention.minutes). Check whether a part of batch {batch.number} was sent, "
-            f"and pass first_batch={batch.number} if none was"
+            "record of a batch: the query had a different sink or an earlier build of keysplit, or Kafka "
+            f"deleted the record (offsets.retention.minutes). Check whether a part of batch {batch.number} "
+            f"was sent, and pass first_batch={batch.number} if nothing was sent"
         )
     raise RuntimeError(
-        f"{where} must hold the batch before {batch.number} of query {batch.sender}, and the last one is "
-        f"{expected - 1}: is its checkpoint an older copy? If it had another sink in between, pass "
-        f"first_batch={batch.number}"
+        f"{where} must hold the batch before {batch.number} of query {batch.sender}, and the last batch is "
+        f"{expected - 1}: is the query's checkpoint an older copy? If the query had a different sink in "
+        f"between, pass first_batch={batch.number}"
     )
 
 

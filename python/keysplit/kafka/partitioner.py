@@ -89,10 +89,10 @@ class PlanPartitioner:
         fields = stored.read(_json_of(plan))
         names, types = fields["key"], fields["key_types"]
         if len(types) != 1:
-            raise ValueError(f"plan must be of one key column, as a message has one key, got {list(names)}")
+            raise ValueError(f"plan must have one key column, since a message has one key, got {list(names)}")
         if types[0] not in _TYPES:
             raise ValueError(
-                f"plan must be of keys of one of the types {', '.join(_TYPES)}, got {names[0]!r} of type "
+                f"plan must have keys of one of the types {', '.join(_TYPES)}, got {names[0]!r} of type "
                 f"{types[0]}"
             )
         self._type: str = types[0]
@@ -206,8 +206,8 @@ class PlanPartitioner:
             return (next(self._numbers) >> 32) * self._workers >> 32
         if not isinstance(key, str | bytes):
             raise TypeError(
-                f"key must be the bytes that are sent with rare={self._rare!r}, got {key!r:.60}: pass bytes, "
-                "and decode=... to read them"
+                f"key must be the bytes that are sent with rare={self._rare!r}, got {key!r:.60}: pass "
+                "bytes, and decode=... to read the bytes"
             )
         sent = _bytes_of(key)
         return (crc32(sent) if self._rare == "crc32" else murmur2(sent) & 0x7FFFFFFF) % self._workers
@@ -219,8 +219,8 @@ class PlanPartitioner:
             raise ValueError(f"partitions must be at least 1, got {partitions}")
         if partitions != self._workers:
             raise ValueError(
-                f"partitions must be {self._workers}, the workers of the plan, got a topic of {partitions}: "
-                f"plan.with_workers({partitions}) makes a plan that fits"
+                f"partitions must be {self._workers}, the workers of the plan, got a topic with "
+                f"{partitions}: plan.with_workers({partitions}) makes a plan that fits"
             )
 
 
@@ -230,7 +230,7 @@ def _json_of(plan: _Plan | str | os.PathLike[str]) -> str:
     if isinstance(plan, str | os.PathLike):
         return paths.read(plan)
     if not hasattr(plan, "to_json"):
-        raise TypeError(f"plan must be a Plan, its JSON, or a path or URL of it, got {plan!r:.60}")
+        raise TypeError(f"plan must be a Plan, its JSON, or its path or URL, got {plan!r:.60}")
     return plan.to_json()
 
 

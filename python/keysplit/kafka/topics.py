@@ -37,7 +37,7 @@ def partitions_of(topic: str, servers: str, settings: Mapping[str, Any] | None =
     try:
         admin = AdminClient(given)
     except client.KafkaException as error:  # names only this setting: others may be passwords
-        raise ValueError(f"settings must be those of Kafka's client: {error.args[0].str()}") from error
+        raise ValueError(f"settings must be settings of Kafka's client: {error.args[0].str()}") from error
     try:
         found = admin.list_topics(topic, timeout=_PATIENCE_S).topics[topic]
     except client.KafkaException as error:
@@ -62,7 +62,7 @@ def settings_of(servers: str, settings: Mapping[str, Any] | None) -> dict[str, A
         raise TypeError(f"settings must be a dict, got {settings!r}")
     own = sorted(_OWN.intersection(settings or {}))
     if own:
-        raise ValueError(f"settings must leave out {', '.join(own)}, which keysplit sets")
+        raise ValueError(f"settings must omit {', '.join(own)}, which keysplit sets")
     return {"log_level": 2, **(settings or {}), "bootstrap.servers": servers}
 
 
