@@ -558,7 +558,9 @@ def test_a_restart_takes_the_newest_version_that_fits(spark, stream, tmp_path, r
     stream.add(hot=0)
     with pytest.raises(StreamingQueryException):
         run(plan.with_workers(2))
-    assert "at most the 2 workers of the query, which started batch 3 with it, got one for 4" in caplog.text
+    assert (
+        "at most the 2 workers of the query, which started batch 3 with it, got a plan for 4" in caplog.text
+    )
     run(plan)
     assert versions_of_batches(log)[3] == 0
     only = tmp_path / "only"
@@ -566,7 +568,7 @@ def test_a_restart_takes_the_newest_version_that_fits(spark, stream, tmp_path, r
     plan.with_workers(WORKERS + 1).save(only / "plan-0.json")
     with pytest.raises(
         ValueError,
-        match=r"^version 0 in the plan log '.*' must be for at most the 4 workers of the query, got one",
+        match=r"^version 0 in the plan log '.*' must be for at most the 4 workers of the query, got a plan",
     ):
         kss.streaming.route(stream.read(), "key", plan=Adapt(start=plan, log=only))
 
@@ -675,7 +677,7 @@ def test_workers_come_and_go_while_the_stream_runs(spark, stream, tmp_path):
             query.processAllAvailable()
         with pytest.raises(
             ValueError,
-            match=r"at most the 4 workers of the query, got one for 5: begin the query with workers=5$",
+            match=r"at most the 4 workers of the query, got a plan for 5: begin the query with workers=5$",
         ):
             kss.streaming.publish(plan.with_workers(5), query)
     finally:

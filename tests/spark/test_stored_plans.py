@@ -139,7 +139,7 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
         Plan.from_json(text)
     assert str(raised.value) == (
         f"plan must be one that keysplit {ks.__version__} knows, got {what}, which a newer keysplit wrote: "
-        "install that version"
+        "install a newer keysplit"
     )
 
 

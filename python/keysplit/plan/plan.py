@@ -325,8 +325,8 @@ class Plan(Shown):
         """
         if other.workers > self.workers:
             raise ValueError(
-                f"{what} must be for at most the {format_count(self.workers, 'worker')} of {where}, "
-                f"got one for {other.workers}: begin the query with workers={other.workers}"
+                f"{what} must be for at most the {format_count(self.workers, 'worker')} of {where}, got a "
+                f"plan for {other.workers}: begin the query with workers={other.workers}"
             )
         self.refuse_other_keys(other, where, what)
 
@@ -335,8 +335,8 @@ class Plan(Shown):
         mine, theirs = ((each.key_types, each.grouping.seed) for each in (self, other))
         if mine != theirs:
             raise ValueError(
-                f"{what} must be for keys of {mine[0]} with seed {mine[1]}, as {where} is, "
-                f"got one for keys of {theirs[0]} with seed {theirs[1]}: keep the key and the seed"
+                f"{what} must be for keys of {mine[0]} with seed {mine[1]}, like {where}, got a plan for "
+                f"keys of {theirs[0]} with seed {theirs[1]}: keep the key and the seed"
             )
 
     def compare(self, other: Plan) -> str:

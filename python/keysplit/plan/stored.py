@@ -103,7 +103,7 @@ class _NewerError(ValueError):
 def _newer(what: str) -> ValueError:
     return _NewerError(
         f"plan must be one that keysplit {__version__} knows, got {what}, which a newer keysplit wrote: "
-        "install that version"
+        "install a newer keysplit"
     )
 
 
