@@ -292,14 +292,14 @@ def test_ctrl_c_ends_quietly_with_exit_code_130(outcome):
 def test_what_is_read_is_not_overwritten(files, option, read):
     before = (files / "good.csv").read_bytes()
     found = keysplit("profile", files / read, "--key", "word", option, files / "good.csv")
-    assert_one_line(found, 2, "good.csv is the command's input: write to another file")
+    assert_one_line(found, 2, "good.csv is the command's input: write to a different file")
     assert (files / "good.csv").read_bytes() == before
 
 
 def test_two_outputs_are_two_files(files):
     out = files / "out"
     found = keysplit("profile", files / "good.csv", "--key", "word", "--json", out, "--report", out)
-    assert_one_line(found, 2, "--json and --report must be two files, got")
+    assert_one_line(found, 2, "--json and --report must be different files, got")
     assert not out.exists()
 
 

@@ -54,8 +54,8 @@ def _show_groupings() -> None:
     open_terminal().print(table)  # narrower than 80 columns, a column would be lost
     click.echo()
     _show("workers per key", "at most; " + ", ".join(f"{short}: {long}" for short, long in LEGEND.items()))
-    _show("feedback", "the arguments of Router.observe that it uses, in addition to now")
-    click.echo("`keysplit groupings NAME` shows the parameters and the paper of one.")
+    _show("feedback", "the arguments of Router.observe that the grouping uses, in addition to now")
+    click.echo("`keysplit groupings NAME` shows the parameters and the paper of one grouping.")
 
 
 def _show_grouping(about: dict[str, Any]) -> None:

@@ -134,7 +134,7 @@ def time_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=float,
         callback=_above_zero,
         metavar="S",
-        help="Time for a row: the verdict gives expected times then, in the place of a ratio.",
+        help="Time per row: the verdict then gives expected times instead of a ratio.",
     )(command)
 
 
@@ -153,9 +153,9 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
         inputs = others.get("eventlogs") or [others.get("file")]
         for output in (json_, report):
             if output is not None and any(_is_of(output, each) for each in inputs if each is not None):
-                raise click.UsageError(f"{output} is the command's input: write to another file")
+                raise click.UsageError(f"{output} is the command's input: write to a different file")
         if json_ is not None and report is not None and json_.resolve() == report.resolve():
-            raise click.UsageError(f"--json and --report must be two files, got {json_} for both")
+            raise click.UsageError(f"--json and --report must be different files, got {json_} for both")
         return function(json_=json_, report=report, **others)
 
     command = click.option(
@@ -171,7 +171,7 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
         callback=writable,
         metavar="PATH",
-        help="Also write the figures as JSON; - prints only them, on standard output.",
+        help="Also write the figures as JSON; - prints only the figures, on standard output.",
     )(command)
 
 

@@ -42,7 +42,7 @@ def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--zipf",
             type=float,
             metavar="EXPONENT",
-            help="Draw a stream in place of a file: the key i has a share proportional to 1 / i**EXPONENT.",
+            help="Draw a stream instead of a file: the key i has a share proportional to 1 / i**EXPONENT.",
         ),
         click.option("--key", metavar="COLUMN", help="Column of the keys; not for text."),
         click.argument("file", required=False, type=click.Path(allow_dash=True)),
