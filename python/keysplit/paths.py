@@ -185,7 +185,7 @@ def modified(path: str | os.PathLike[str]) -> datetime:
     files, name = open_store(str(path))
     found: datetime | None = files.get_file_info(name).mtime
     if found is None:
-        raise OSError(f"{os.fspath(path)!r}: its store does not say when it was written")
+        raise OSError(f"{os.fspath(path)!r}: the store does not say when the file was written")
     return found.astimezone(UTC)
 
 

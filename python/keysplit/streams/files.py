@@ -241,7 +241,7 @@ def _check_column(key: str | None, columns: list[str]) -> str:
     if key is None or key not in columns:
         raise UnknownColumnError(f"key must be one of the columns {', '.join(columns)}, got {key!r}", columns)
     if columns.count(key) > 1:
-        text = f"key must be the name of one column, got {key!r}, that of {columns.count(key)}"
+        text = f"key must be the name of one column, got {key!r}, the name of {columns.count(key)} columns"
         raise UnknownColumnError(text, columns)
     return key
 
