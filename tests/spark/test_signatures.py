@@ -84,7 +84,7 @@ def test_an_argument_by_position_is_named(call, message):
 def test_frames_of_others_are_named():
     import pandas as pd
 
-    message = "^df must be a Spark DataFrame, got pandas.DataFrame: spark.createDataFrame makes one of it$"
+    message = "^df must be a Spark DataFrame, got pandas.DataFrame: use spark.createDataFrame$"
     for call in (
         lambda: kss.plan(pd.DataFrame({"key": [1]}), "key", 8),
         lambda: kss.route(pd.DataFrame({"key": [1]}), "key", workers=8),

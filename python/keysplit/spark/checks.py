@@ -21,7 +21,7 @@ _Result = TypeVar("_Result")
 
 
 def by_name(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Make a function name its keyword arguments when called with too many positional ones."""
+    """Give a function a clear error for too many positional arguments."""
     parameters = signature(function).parameters.values()
     placed = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
 
@@ -53,7 +53,7 @@ def is_query(value: Any) -> bool:
 def refuse_other_frames(df: Any, argument: str = "df") -> None:
     """Raise TypeError if `df` is not a Spark DataFrame, ValueError if its session has been stopped."""
     if not is_data_frame(df):
-        remedy = ": spark.createDataFrame makes one of it" if type_name(df) == "pandas.DataFrame" else ""
+        remedy = ": use spark.createDataFrame" if type_name(df) == "pandas.DataFrame" else ""
         raise TypeError(f"{argument} must be a Spark DataFrame, got {type_name(df)}{remedy}")
     refuse_stopped(df.sparkSession, argument)
 

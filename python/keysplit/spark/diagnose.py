@@ -64,7 +64,7 @@ def diagnose(spark: SparkSession) -> Diagnosis:
 
     Raises:
         TypeError: if `spark` is not a session.
-        ValueError: if it is a session of Spark Connect, which exposes no task metrics.
+        ValueError: if the session is of Spark Connect, which exposes no task metrics.
 
     Example:
         >>> verdict = kss.diagnose(spark).verdict  # doctest: +SKIP

@@ -65,8 +65,8 @@ def plan(
 
     Args:
         df: a batch DataFrame, classic or of Spark Connect.
-        key: a column name, or a list of them. Keys are equal if `groupBy` treats them as equal, and null is a
-            key. A name such as "a.b" is the field b of column a; if there is none, the column with this name.
+        key: a column name, or a list of names. Keys are equal if `groupBy` treats them as equal, and null is
+            a key. A name such as "a.b" is the field b of column a, or else the column of this name.
         workers: the number of workers, 1..=65536. A worker is a task's partition. Omit it with a grouping
             object.
         grouping: key, partial_key, d_choices, w_choices, round_robin, flexd, distribution_aware or

@@ -29,7 +29,7 @@ def route(
 
     Args:
         df: a DataFrame of a classic session or of Spark Connect; a streaming DataFrame needs a plan.
-        key: a column name, or a list of them, as in `kss.plan`; null is a key.
+        key: a column name, or a list of names, as in `kss.plan`; null is a key.
         plan: a plan that `kss.plan` made or loaded, with its grouping, its weight and its `row_id`.
         workers: instead of a plan, the number of workers, 1..=65536: the operation then makes a plan from a
             sample of the rows, with the defaults of `kss.plan`. A worker is a task's partition.

@@ -48,8 +48,8 @@ def write(
         rows_per_file: the smallest number of rows that makes a task worth its file. If there are fewer rows
             per worker, a plan for fewer tasks, made from the same counts, places the rows. That plan also
             balances files: each file counts as 10,000 rows. The number of tasks follows from the rows,
-            rounded to full waves of concurrent tasks, so there is at least one wave. If omitted, it is
-            100,000 in local mode; elsewhere the number of task slots is unknown, and all workers write. If
+            rounded to full waves of concurrent tasks, so there is at least one wave. If omitted, the number
+            is 100,000 in local mode; elsewhere the number of task slots is unknown, and all workers write. If
             the plan has capacities, all workers always write.
         way: "plain" for Spark's own write, "place" to write with all workers even if there are few rows; if
             omitted, keysplit chooses.

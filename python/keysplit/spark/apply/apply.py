@@ -67,11 +67,11 @@ def apply(
     result equals that of the whole group if the two functions compose: `merge(function(a) + function(b))`
     equals `merge(function(a + b))` for all rows a and b of a key, where + concatenates.
 
-    Keys are those of `groupBy`: null and NaN are keys, and -0.0 is 0.0. The rows of a group have no order.
+    Keys are as in `groupBy`: null and NaN are keys, and -0.0 is 0.0. The rows of a group have no order.
 
     Args:
         df: a batch DataFrame, classic or of Spark Connect.
-        key: a column name, or a list of them; null is a key.
+        key: a column name, or a list of names; null is a key.
         function: takes rows of one key (all of them, or one worker's part) with all columns of `df`, and
             returns any number of rows with the columns of `schema`, or of `partial_schema` if `merge` is
             given. A function of two arguments gets the key as a tuple first, as in Spark's `applyInPandas`.
@@ -88,7 +88,7 @@ def apply(
         workers: instead of a plan, the number of workers, 1..=65536. With `merge`, keysplit makes a plan from
             a sample of the rows, with the defaults of `kss.plan`. Without `merge`, Spark's own hash places
             the keys in this many partitions. If omitted, Spark's number of shuffle partitions applies, and
-            adaptive execution combines small ones, which is faster for few rows.
+            adaptive execution combines small partitions, which is faster for few rows.
         way: "plain" for Spark's own `applyInPandas`, "slices" for groups cut from partitions by Spark's hash,
             "place" to use the plan even if hashing is as good; if omitted, keysplit chooses.
 

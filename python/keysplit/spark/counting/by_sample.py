@@ -51,8 +51,8 @@ class Keys:
     Attributes:
         hash: the hash of the key.
         columns: the columns of the key.
-        types: their types.
-        weight: the weight of a row; None if it is 1.
+        types: the types of the key columns.
+        weight: the weight of a row; None if every row weighs 1.
         identity: the hash of a row's identity, to see whether rows of a key differ; None if not needed.
     """
 
@@ -249,7 +249,7 @@ class _Lottery:
         self._place = f"(shiftright({self._row}, {_ROW_BITS}) + 1D) * (({self._row} & {_LAST}L) + 1D)"
 
     def draw(self, chance: _Chance, shown: _Chance) -> _Drawn:
-        """Draw rows; those that the second chance would also draw carry the values of the key."""
+        """Draw rows; rows that the second chance would draw too include the values of the key."""
         asked = {"weight": self._keys.weight, "identity": self._keys.identity}
         beside = {name: column for name, column in asked.items() if column is not None}
         row, is_shown = (

@@ -63,7 +63,7 @@ def sum_of(buckets: np.ndarray) -> float:
     """Return the weight of all rows.
 
     Raises:
-        ValueError: if it is not finite.
+        ValueError: if the weight is not finite.
     """
     with np.errstate(over="ignore"):
         total = float(buckets.sum())

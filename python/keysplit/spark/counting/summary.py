@@ -1,4 +1,4 @@
-"""One pass over the keys: the frequent ones, and the weight of each bucket."""
+"""One pass over the keys: the frequent keys, and the weight of each bucket."""
 
 from dataclasses import dataclass, replace
 from typing import Any

@@ -323,7 +323,7 @@ class Query:
         return found.rows if found.columns is None else found.columns[0]
 
     def _places_of(self, name: str) -> list[int]:
-        """Return the positions of the columns a name may refer to, including the name of a field."""
+        """Return the positions of the columns a name may refer to, even if it is a field's name."""
         # The first part is the column of a field, or the alias of the rows by `DataFrame.alias`.
         return [at for part in parts_of(self.fold(name)) for at in self._places.of(part)]
 
@@ -406,7 +406,7 @@ def _is_collated(type_: T.DataType) -> bool:
 
 
 def _holds(type_: T.DataType, kinds: tuple[str, ...]) -> bool:
-    """Return whether a type, or one nested in it, is of these classes; not every Spark has each of them."""
+    """Return whether a type or a nested type is of these classes; not every Spark has all classes."""
     if any(each.__name__ in kinds for each in type(type_).__mro__):
         return True
     if isinstance(type_, T.StructType):

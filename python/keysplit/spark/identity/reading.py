@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from keysplit.spark.jvm import Setting
 
 TEXT = ("csv", "json", "xml")
-"""Formats of which a row may be malformed."""
+"""Formats in which a row may be malformed."""
 
 # Each skips unreadable files, which may differ between tasks and attempts.
 _LEAVING_OUT = ("ignoreCorruptFiles", "ignoreMissingFiles")

@@ -158,7 +158,7 @@ class Walk:
             again = reading.malformed(options, self._setting, lambda name: name in schema if schema else None)
             self._again = self._again or again
         if self._anew and not body.is_streaming:
-            return f"a table beside the stream, which may have changed downstream of {self._anew}"
+            return f"a table joined to the stream, which may have changed downstream of {self._anew}"
         return reading.left_out(options, self._setting) or reading.lost(options)
 
     def _project(self, body: Any) -> _Rows:

@@ -117,7 +117,7 @@ def key_types_of(names: Sequence[str], columns: dict[str, Columns]) -> dict[str,
 
 
 def _refuse_padded(mine: StructField, theirs: StructField, columns: Columns) -> None:
-    """Raise TypeError if Spark pads strings to compare them: equal ones may then have different hashes."""
+    """Raise TypeError if Spark pads strings to compare them: equal strings may have different hashes."""
     raw = [field.metadata.get(_RAW_TYPE) or field.dataType.simpleString() for field in (mine, theirs)]
     if not all(map(_CHAR.search, raw)):
         return

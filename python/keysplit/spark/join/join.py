@@ -58,7 +58,7 @@ def join(
         4.1 on both sides are placed by worker, and the join itself needs no shuffle. Older versions shuffle
         by key and worker, which spreads hot keys as widely, but two workers may share a task.
     - "plain": Spark's own join, if it broadcasts a side or if splitting does not help. With at most two task
-        slots, also if the side to split is small (up to 24 MiB by Spark's estimate): then no plan is made.
+        slots, no plan is made and this way is taken if Spark estimates the side to split at 24 MiB or less.
 
     Args:
         left: a batch DataFrame, classic or of Spark Connect.

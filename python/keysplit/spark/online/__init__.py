@@ -49,7 +49,7 @@ def route(
 
     Args:
         df: a DataFrame of a classic session, batch or streaming.
-        key: a column name, or a list of them; keys are equal as in `groupBy`, and null is a key.
+        key: a column name, or a list of names; keys are equal as in `groupBy`, and null is a key.
         grouping: any grouping from `keysplit.GROUPINGS` with its workers, such as `ks.DChoices(workers=8)`.
         worker_column: the name of the new column. A stream that is routed more than once needs a different
             name each time, because states are stored under this name.

@@ -5,8 +5,8 @@ B, for one worker column of one query. For a Kafka partition, P consists of the 
 partition number; otherwise P is the number of the task. Each attempt at a batch's task starts from the
 partition's newest state before the batch, and replaces only the state after the batch.
 
-If the folder were a different one on each machine, routers would start from scratch without an error. So the
-driver writes a marker file, `shared.txt`, which every task must find.
+If each machine had a different folder, routers would start from scratch without an error. So the driver
+writes a marker file, `shared.txt`, which every task must find.
 """
 
 import base64

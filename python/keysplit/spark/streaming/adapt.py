@@ -26,7 +26,7 @@ class Adapt:
     `Adapt` needs a classic session; docs/measured.md has the cost of adapting.
 
     After each micro-batch the driver adds the batch's counts to its memory, and makes a plan. The new plan
-    replaces the current one if all of these hold:
+    replaces the current plan if all of these hold:
 
     - the busiest worker exceeded its fair share by at least `gain`, and by more than chance explains;
     - under the new plan the busiest worker would have got less, by at least `gain` of a fair share;

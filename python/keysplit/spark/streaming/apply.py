@@ -83,7 +83,7 @@ def apply(
 
     Args:
         df: a streaming DataFrame, classic or of Spark Connect.
-        key: a column name, or a list of them; null is a key.
+        key: a column name, or a list of names; null is a key.
         function: takes a worker's rows of a key in one micro-batch, with all columns of `df`, and returns any
             number of rows with the columns of `partial_schema`. A function of two arguments gets the key as a
             tuple first; with `window` the tuple begins with the window.

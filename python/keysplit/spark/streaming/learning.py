@@ -54,7 +54,7 @@ class Batch:
 
 
 class Memory:
-    """The weight of keys in a stream; older batches count less than newer ones.
+    """The weight of keys in a stream; older batches count less than newer batches.
 
     For each later batch, the weights of a batch are multiplied by `decay`. Estimates are unbiased: a drawn
     row stands for 1/chance rows. There are two sums. The *recent* sum restarts if the shares of frequent keys

@@ -26,7 +26,7 @@ def route(
 
     Args:
         df: a streaming DataFrame; an `Adapt` needs one from a classic session.
-        key: a column name, or a list of them, as in `kss.plan`; null is a key.
+        key: a column name, or a list of names, as in `kss.plan`; null is a key.
         plan: a plan that `kss.plan` made from a batch of such rows, or an `Adapt`, whose plan changes.
         worker_column: the name of the new column.
 

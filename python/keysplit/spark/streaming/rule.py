@@ -1,4 +1,4 @@
-"""The rule by which a new plan replaces the current one."""
+"""The rule by which a new plan replaces the current plan."""
 
 from typing import NamedTuple
 

@@ -253,7 +253,7 @@ class Observer:
                 self._take(progress)
 
     def _take_early(self, before: float = math.inf) -> None:
-        """Add the held-back reports on batches before this one; plans may not have learned from others."""
+        """Add the held-back reports on earlier batches; plans may not have learned from later ones yet."""
         early, self._early = self._early, []
         for each in early:
             if each.batch < before:

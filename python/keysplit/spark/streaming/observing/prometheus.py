@@ -144,7 +144,7 @@ class Exposition:
         for name, figure, meaning in (
             ("batches", "batches", "batches that were observed"),
             ("input_rows", "input_rows", "rows that they have read"),
-            ("late_rows", "late_rows", "rows that they have dropped, as the watermark had passed them"),
+            ("late_rows", "late_rows", "rows that they have dropped, because the watermark had passed them"),
         ):
             sums = [((each.query,), getattr(each, figure)) for each in every]
             yield _filled(counter, name, meaning, ("query",), sums)

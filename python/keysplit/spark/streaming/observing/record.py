@@ -44,7 +44,7 @@ class Record:
         return () if self.figures is None else self.figures.hot
 
     def batch_row(self) -> dict[str, Any]:
-        """Return the figures of the whole batch by name; None for missing ones. The names are public."""
+        """Return the figures of the whole batch by name; None if missing. The names are public."""
         row = {**self.progress._asdict(), "plan": self.plan, **dict.fromkeys(OF_PLAN)}
         if self.figures is not None:
             figures, rows, busy_s = self.figures, self.worker_rows, self.worker_busy_s
