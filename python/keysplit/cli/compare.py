@@ -51,9 +51,9 @@ def compare(
 ) -> None:
     """Route FILE by every grouping for every number of workers, and rank them.
 
-    FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
-    standard input, CSV with --key, else text. It may be larger than memory. Groupings that do not fit into
-    --memory together run in several groups, one after another, and each group reads FILE again.
+    FILE is Parquet (a file, or a folder of files), CSV (compressed or not) or text, where each word is a key;
+    - is standard input, CSV with --key, otherwise text. It may be larger than memory. Groupings that do not
+    fit into --memory together run in several groups, one after another, and each group reads FILE again.
     """
     with bad_usage():
         for number in workers:

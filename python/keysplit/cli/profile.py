@@ -49,9 +49,9 @@ MOST_WINDOWS = 1000
 def profile(workers: Sequence[int], json_: Path | None, report: Path | None, **options: Any) -> None:
     """Report how skewed the keys of FILE are, how they change, and which grouping would help.
 
-    FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
-    standard input, CSV with --key, else text. It may be larger than memory, and is read once unless the
-    simulations do not fit into --memory together.
+    FILE is Parquet (a file, or a folder of files), CSV (compressed or not) or text, where each word is a key;
+    - is standard input, CSV with --key, otherwise text. It may be larger than memory, and is read once unless
+    the simulations do not fit into --memory together.
     """
     with bad_usage():
         for each in workers:

@@ -84,8 +84,8 @@ def simulate(
 ) -> None:
     """Route FILE by one grouping and report its loads, costs and, with a service time, its latencies.
 
-    FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
-    standard input, CSV with --key, else text. It is read once and may be larger than memory.
+    FILE is Parquet (a file, or a folder of files), CSV (compressed or not) or text, where each word is a key;
+    - is standard input, CSV with --key, otherwise text. It is read once and may be larger than memory.
     """
     with bad_usage():
         ks.grouping(grouping, workers=workers)
