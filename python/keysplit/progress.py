@@ -29,7 +29,7 @@ def watch(progress: bool | None) -> Iterator[Report]:
     """Show the progress of the work in the `with` block.
 
     Args:
-        progress: None: a bar in notebooks; True: also on standard error if that is a terminal; False: none.
+        progress: None shows a bar in notebooks; True, also on a terminal's standard error; False, nowhere.
     """
     if progress is not False and _in_notebook():
         with _notebook() as report:

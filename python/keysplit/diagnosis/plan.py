@@ -51,7 +51,7 @@ class Operator:
 
     @property
     def all(self) -> Iterator[Operator]:
-        """This operator and all upstream of it."""
+        """This operator and all upstream operators."""
         yield self
         for child in self.children:
             yield from child.all

@@ -104,7 +104,7 @@ def knows(version: str, name: str = "") -> bool:
 
 
 def spreads_nulls(gathering: Gathering, hot: str, conf: Mapping[str, str], version: str) -> bool:
-    """Whether setting `SPREAD_NULLS` would make Spark spread the rows with a null key, if null is hot.
+    """Whether `SPREAD_NULLS` would make Spark spread the rows with a null key, if null is the hot key.
 
     Args:
         gathering: the operator that gathers the rows.

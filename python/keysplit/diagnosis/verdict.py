@@ -15,7 +15,7 @@ _CERTAIN = 4.0  # times the median's rows: from here on rows are the cause regar
 
 
 def advise_without_rows(events: Events, stage: RecordedStage, slowest: int, cause: str) -> Advice:
-    """Return the advice for a slowest task without more rows than others, so keysplit cannot help.
+    """Return the advice if the slowest task has no more rows than others, so keysplit cannot help.
 
     Args:
         events: the log, for the names of machines.

@@ -22,7 +22,7 @@ class DynamicKeyGrouping(Grouping):
         warm_up_s: Seconds from the start in which no key gains a worker, 0 to 1e12.
         teenage_interval_s: Seconds between two promotions from baby to teenage, 1e-6 to 1e12.
         old_interval_s: Seconds between two promotions from teenage to old, 1e-6 to 1e12.
-        check_interval_s: Seconds after an attempt to gain a worker before the key's next one, 0 to 1e12.
+        check_interval_s: Seconds after an attempt to gain a worker before the key's next attempt, 0 to 1e12.
         messages_per_s: Messages per second, 1e-6 to 1e12, at which time advances when the caller passes no
             ``now``.
 

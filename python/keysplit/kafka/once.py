@@ -2,7 +2,7 @@
 
 One transaction has all these messages, and the number of the batch as an offset of a consumer group. A retry
 finds the number there and sends nothing. The transactional id belongs to the partition: a new attempt ends
-the transaction of an older one, which can no longer commit anything.
+the transaction of an older attempt, which can no longer commit anything.
 """
 
 import time

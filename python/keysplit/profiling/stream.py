@@ -82,7 +82,7 @@ def profile(
         windows: maximum number of windows, at least 1; up to twice as many if the length is unknown.
         messages: the length of the stream, if `keys` is an iterator and the length is known.
         memory: bytes that the simulations running together may use, as in `compare`.
-        key: the name of the key column, or a list of them, for the line to paste.
+        key: the name of the key column, or a list of names, for the line to paste.
         seconds_per_row: the time per message, above 0. If given, the verdict shows times, computed from the
             loads, instead of a ratio.
         cores: the number of concurrent tasks, at least 1; one per worker if omitted. With fewer cores than
