@@ -521,7 +521,7 @@ def test_a_version_that_cannot_be_taken_is_passed_over(spark, stream, tmp_path, 
     assert versions_of_batches(tmp_path / "log") == {0: 0, 1: 0, 2: 2}
     assert [str(each.message)[:9] for each in recwarn].count("version 1") == 1
     assert not [each for each in recwarn if "was not changed" in str(each.message)]
-    with pytest.raises(ValueError, match=r"`to` must be a query or the folder of its plan log, got .*in'"):
+    with pytest.raises(ValueError, match=r"to must be a query or the folder of its plan log, got .*in'"):
         kss.streaming.publish(kss.plan(stream.rows(), "key", 2), str(tmp_path / "in"))
 
 
@@ -690,13 +690,11 @@ def test_workers_come_and_go_while_the_stream_runs(spark, stream, tmp_path):
     ]
     shares = found.batches[2].worker.value_counts(normalize=True)
     assert shares[1] == pytest.approx(0.5, abs=0.1)
-    with pytest.raises(ValueError, match="`to` must be a running query, got a stopped query"):
+    with pytest.raises(ValueError, match="to must be a running query, got a stopped query"):
         kss.streaming.publish(plan, query)
     log = next((tmp_path / "c" / "keysplit").iterdir())
     assert kss.streaming.publish(plan.with_workers(2), log) == 4
-    with pytest.raises(
-        TypeError, match="`to` must be a streaming query or the folder of a plan log, got int"
-    ):
+    with pytest.raises(TypeError, match="to must be a streaming query or the folder of a plan log, got int"):
         kss.streaming.publish(plan, 3)
 
 

@@ -490,9 +490,7 @@ def test_one_function_by_a_plan_that_splits_no_key(spark):
         assert kss.explain(hashed).startswith("slices: Spark's own hash places whole keys")
         assert {row.task for row in hashed.collect()} <= {0, 1, 2}
     splits = kss.plan(df, "key", 3, grouping="w_choices")
-    with pytest.raises(
-        ValueError, match=r"^pass merge, or use a plan that does not split .* with 'w_choices'$"
-    ):
+    with pytest.raises(ValueError, match=r"^plan must not split keys without merge: .* with 'w_choices'$"):
         kss.apply(df, *arguments, plan=splits)
 
 
@@ -848,7 +846,9 @@ def test_the_time_zone_must_be_known():
     flags = settings_of({"spark.sql.session.timeZone": "Asia/Tokyo"}.get)
     assert flags.pop("timezone") == "Asia/Tokyo"
     assert flags == {key: default == "true" for key, (_, default) in SETTINGS.items() if key != "timezone"}
-    with pytest.raises(ValueError, match=r"^keysplit must be able to read spark.sql.session.timeZone"):
+    with pytest.raises(
+        ValueError, match=r"^df must come from a session that can read spark.sql.session.timeZone"
+    ):
         settings_of(lambda name: None)
 
 

@@ -172,7 +172,7 @@ def drawn(df):
             "CAST(NULL AS VOID)",
             lambda df: kss.write(df, "key", workers=3),
             TypeError,
-            "partition_by cannot use 'key': its type is void (only nulls)",
+            "partition_by must name columns with a type, got 'key', which is void",
         ),
         (
             "id % 2",

@@ -141,7 +141,7 @@ def test_a_path_that_cannot_hold_a_plan_is_named_before_any_job(
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"max_age": "1 day"}, ValueError, "max_age only applies with path, got '1 day'"),
+        ({"max_age": "1 day"}, ValueError, "max_age must be omitted without path, got '1 day'"),
         ({"max_age": "soon", "path": "p"}, ValueError, "max_age must be"),
         ({"max_age": 3, "path": "p"}, TypeError, "max_age must be"),
     ],

@@ -19,7 +19,7 @@ def place_of(path: Any, max_age: Any) -> Place | None:
     age = period_of("max_age", max_age)
     if path is None:
         if age is not None:
-            raise ValueError(f"max_age only applies with path, got {max_age!r}")
+            raise ValueError(f"max_age must be omitted without path, got {max_age!r}")
         return None
     paths.check(path)
     return Place(path, age)

@@ -99,7 +99,7 @@ def refuse_as_folders(names: Sequence[str], columns: Columns) -> None:
     for key, field in zip(keys, columns.fields_of("partition_by", keys), strict=True):
         type_ = field.dataType
         if isinstance(type_, NullType):
-            raise TypeError(f"partition_by cannot use {key!r}: its type is void (only nulls)")
+            raise TypeError(f"partition_by must name columns with a type, got {key!r}, which is void")
         if isinstance(type_, ArrayType | MapType | StructType):
             raise TypeError(
                 f"partition_by must name columns without arrays, maps and structs, got {key!r} of type "

@@ -141,8 +141,8 @@ def _whole(
         raise ValueError("partial_schema only applies with merge: omit it, or pass merge")
     if plan is not None and plan.splits:
         raise ValueError(
-            "pass merge, or use a plan that does not split keys (grouping='distribution_aware'); got a plan "
-            f"with {plan.grouping.name!r}"
+            "plan must not split keys without merge: pass merge, or a plan with "
+            f"grouping='distribution_aware', got a plan with {plan.grouping.name!r}"
         )
     with_key = _takes_key_in_spark(function)
     result_type = struct(df, "schema", schema)

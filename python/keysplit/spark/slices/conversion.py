@@ -35,8 +35,8 @@ def settings_of(setting: Setting) -> dict[str, Any]:
     found = {name: (setting(asked), default) for name, (asked, default) in SETTINGS.items()}
     if found["timezone"][0] is None:  # every version has one
         raise ValueError(
-            f"keysplit must be able to read {SETTINGS['timezone'][0]}, the time zone of the timestamps your "
-            "functions receive: allow the session to read it, or use Spark's own applyInPandas"
+            f"df must come from a session that can read {SETTINGS['timezone'][0]}, the time zone of the "
+            "timestamps that functions receive: allow the session to read it"
         )
     values = {name: default if value is None else value for name, (value, default) in found.items()}
     return {name: value if name == "timezone" else value.lower() == "true" for name, value in values.items()}

@@ -108,7 +108,7 @@ class Adapting:
         self.first.refuse_other(plan, "the query")
         running = self._runs.get(run)
         if running is None:
-            raise ValueError("`to` must be a running query, got one that has not begun, or just ended")
+            raise ValueError("to must be a running query, got one that has not begun, or just ended")
         return running.publish(plan)
 
     def ended(self, run: str) -> None:

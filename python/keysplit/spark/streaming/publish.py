@@ -41,7 +41,7 @@ def publish(plan: Plan, to: Any) -> int:
         raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
     if isinstance(to, str | os.PathLike):
         if not any(name.startswith("plan-") for name in paths.names(to)):  # before a folder is created
-            raise ValueError(f"`to` must be a query or the folder of its plan log, got {to!r} without plans")
+            raise ValueError(f"to must be a query or the folder of its plan log, got {to!r} without plans")
         log = Log(to)
         assert log.last is not None
         last = log.plan(log.last)
@@ -50,18 +50,18 @@ def publish(plan: Plan, to: Any) -> int:
         _warn_of_an_end(last, plan)
         return version
     if not is_query(to):
-        raise TypeError(f"`to` must be a streaming query or the folder of a plan log, got {type_name(to)}")
+        raise TypeError(f"to must be a streaming query or the folder of a plan log, got {type_name(to)}")
     if not to.isActive:
-        raise ValueError("`to` must be a running query, got a stopped query: pass the folder of its plan log")
+        raise ValueError("to must be a running query, got a stopped query: pass the folder of its plan log")
     found = adapting_in(str(to.runId))
     if not found:
         raise ValueError(
-            "`to` must be a query with a changing plan; this one has none, or has not run its first batch "
+            "to must be a query with a changing plan; this one has none, or has not run its first batch "
             "yet: pass plan=Adapt(...) to its operation"
         )
     if len(found) > 1:
         raise ValueError(
-            f"`to` must be a query with one changing plan, got a query with {len(found)}: pass the folder "
+            f"to must be a query with one changing plan, got a query with {len(found)}: pass the folder "
             "of one plan's log"
         )
     run = str(to.runId)
