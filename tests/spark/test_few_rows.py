@@ -174,6 +174,6 @@ def test_rows_that_look_alike_are_warned_of_where_that_can_be_noticed(spark, mon
     assert caught(900, way="place")
     assert not caught(900)  # on two slots
     monkeypatch.setattr(jvm, "slots", lambda df: 3)
-    assert "too few for 2 workers" in caught(900)[0]
+    assert "over 2 workers: only 1 of 900 rows" in caught(900)[0]
     assert not caught(400)  # three tasks split none
     assert caught(400, way="place")
