@@ -378,7 +378,7 @@ def test_bad_options_of_simulate(arguments, text):
         ("binary.csv", ["--key", "word"], ["binary.csv"]),
         ("broken.csv", ["--key", "word"], ["broken.csv", "\\x1b[31mred"]),
         ("escapes.csv", ["--key", "word"], ["columns \\x1b[31mword, \\u202esize"]),
-        ("twice.csv", ["--key", "word"], ["key must be the name of one column, got 'word', that of 2"]),
+        ("twice.csv", ["--key", "word"], ["key must be the name of one column, got 'word', the name of 2"]),
         ("plain.csv.gz", ["--key", "word"], ["plain.csv.gz cannot be read as csv"]),
         ("no_rows.parquet", ["--key", "word"], ["at least one key", "no_rows.parquet"]),
         ("no_rows.csv", ["--key", "word"], ["at least one key", "no_rows.csv"]),

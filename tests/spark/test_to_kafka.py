@@ -157,7 +157,9 @@ def test_a_batch_that_is_half_sent_goes_on_by_its_plan_alone(
         by_key = kss.plan(rows, "key", 3, grouping="key", sample=1)
         others = [replace(plan, row_id=tuple(row_id)), by_key]
     for other in others:
-        message = rf"batch {before} of query .* was sent to the partitions \[0\] of topic 'half-.*' by an"
+        message = (
+            rf"batch {before} of query .* was sent to the partitions \[0\] of topic 'half-.*' by a different"
+        )
         with pytest.raises(Exception, match=message):
             start(other)
     assert len({each.rule for each in seen}) == len(others) + 1
