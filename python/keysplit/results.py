@@ -105,7 +105,7 @@ class SimulationResult(Shown):
 
     @property
     def verdict(self) -> str:
-        """The verdict, in one line."""
+        """The verdict as a single line."""
         workers, name = f"{self.params.workers:,}", self.params.name
         if self.latency_s is not None:
             latency = format_seconds(self.latency_s["p99"])

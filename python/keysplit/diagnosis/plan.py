@@ -29,7 +29,7 @@ class Operator:
 
     Attributes:
         name: Spark's name for the operator, such as "SortMergeJoin".
-        text: Spark's description of the operator, in one line.
+        text: Spark's description of the operator, a single line.
         metrics: the names of the operator's metrics, by the ids of their accumulators.
         children: the operators that this operator reads.
     """

@@ -32,7 +32,7 @@ class Way:
     Attributes:
         name: "plain" is Spark's own query, "place" sends rows to their workers, "broadcast" joins hot keys by
             broadcast, "slices" cuts sorted partitions into groups, "online" routes rows in their order.
-        why: the reason, in one line.
+        why: the reason, a single line.
     """
 
     name: Name
