@@ -93,7 +93,8 @@ def test_a_name_of_two_columns_is_refused(tmp_path: Path, name: str) -> None:
     else:
         column = pa.array(["a"])
         parquet.write_table(pa.Table.from_arrays([column, column], names=["word", "word"]), file)
-    with pytest.raises(ValueError, match=r"^key must be the name of one column, got 'word', the name of 2 columns$"):
+    one = r"^key must be the name of one column, got 'word', the name of 2 columns$"
+    with pytest.raises(ValueError, match=one):
         streams.chunks(file, "word")
 
 
