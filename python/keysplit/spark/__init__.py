@@ -18,6 +18,7 @@ from keysplit.spark.apply.apply import apply  # noqa: E402
 from keysplit.spark.diagnose import diagnose  # noqa: E402
 from keysplit.spark.drift import drift  # noqa: E402
 from keysplit.spark.join.join import join  # noqa: E402
+from keysplit.spark.ordered.window import window  # noqa: E402
 from keysplit.spark.plan import plan  # noqa: E402
 from keysplit.spark.profile import profile  # noqa: E402
 from keysplit.spark.register import register  # noqa: E402
@@ -43,6 +44,7 @@ __all__ = [
     "route",
     "row_bytes",
     "streaming",
+    "window",
     "write",
 ]
 

@@ -1,0 +1,1 @@
+"""Windows over hot keys, split by ranges of the order."""

@@ -1,0 +1,220 @@
+"""Cuts of the order: values at which the rows of a hot key are divided, compared as Spark sorts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from keysplit.plan import FrequentKey
+from keysplit.spark.names import in_sql
+from keysplit.spark.ordered.calls import Order
+
+# Rows of hot keys that are sampled for each range, and in all at most.
+_ROWS_PER_RANGE, _MOST_ROWS = 100, 100_000
+# How many sampled rows before and after a cut the rows next to it are counted to.
+_NEAR = (1, 4, 16, 64)
+# How a value is written as text, and read again; others are written by a cast.
+_TEXTS: dict[type[T.DataType], tuple[str, str]] = {
+    T.StringType: ("hex(CAST({} AS BINARY))", "CAST(X'{}' AS STRING)"),
+    T.BinaryType: ("hex({})", "X'{}'"),
+    T.DateType: ("CAST(unix_date({}) AS STRING)", "date_from_unix_date({})"),
+    T.TimestampType: ("CAST(unix_micros({}) AS STRING)", "timestamp_micros({}L)"),
+}
+_CAST = (
+    T.BooleanType,
+    T.ByteType,
+    T.ShortType,
+    T.IntegerType,
+    T.LongType,
+    T.DecimalType,
+    T.FloatType,
+    T.DoubleType,
+    T.TimestampNTZType,
+)
+
+Cut = tuple[str | None, ...]
+"""The values of the order columns at a cut, as texts."""
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The order of a hot key in parts, which are numbered on from those of other keys.
+
+    Attributes:
+        key: the key.
+        cuts: the cuts, as Spark sorts them. A part begins at each of them, another one comes before them all.
+        starts: the parts with which ranges begin, the first one being that of the key.
+        workers: the worker of each range.
+    """
+
+    key: FrequentKey
+    cuts: tuple[Cut, ...]
+    starts: tuple[int, ...]
+    workers: tuple[int, ...]
+
+    @property
+    def first(self) -> int:
+        """Its first part."""
+        return self.starts[0]
+
+    @property
+    def end(self) -> int:
+        """The first part after its own."""
+        return self.first + len(self.cuts) + 1
+
+
+def uncut_type(types: Sequence[T.DataType]) -> str | None:
+    """Return the first type of order columns whose values cannot be cuts, None if there is none."""
+    for type_ in types:
+        known = isinstance(type_, (*_CAST, T.BinaryType, T.DateType, T.TimestampType))
+        if not known and type_ != T.StringType():
+            return str(type_.simpleString())
+    return None
+
+
+def ranges_of(
+    rows: DataFrame,
+    hash_column: str,
+    order: Sequence[Order],
+    types: Sequence[T.DataType],
+    keys: Sequence[FrequentKey],
+    *,
+    near: bool,
+) -> list[Ranges]:
+    """Sample the order of hot keys, and cut it.
+
+    Args:
+        rows: the rows.
+        hash_column: the column with the hashes of their keys.
+        order: the order.
+        types: the types of its columns.
+        keys: the hot keys.
+        near: whether rows next to a cut are to be counted, for frames that reach over it.
+    """
+    if not keys:
+        return []
+    wanted = min(_MOST_ROWS, _ROWS_PER_RANGE * sum(len(each.workers) for each in keys))
+    # few rows are read whole: a sample of them may have none of a range
+    part = min(1.0, wanted / max(1.0, sum(each.count for each in keys)))
+    few = rows.select(hash_column, *(in_sql(each.name) for each in order)).filter(of_keys(hash_column, keys))
+    if part < 1.0:
+        few = few.sample(part, seed=0)
+    texts = [_written(each, type_) for each, type_ in zip(order, types, strict=True)]
+    few = few.select("*", *(F.expr(text).alias(f"text_{at}") for at, text in enumerate(texts)))
+    few = _sorted(few, hash_column, order)
+    found: dict[int, list[Cut]] = {}
+    for row in few.select(hash_column, *(f"text_{at}" for at in range(len(order)))).collect():
+        found.setdefault(row[0], []).append(tuple(row[1:]))
+    ranges, part_ = [], 0
+    for key in keys:
+        each = _ranges(key, found.get(key.hash, []), part_, near=near)
+        ranges.append(each)
+        part_ = each.end
+    return ranges
+
+
+def _sorted(rows: DataFrame, hash_column: str, order: Sequence[Order]) -> DataFrame:
+    columns = [F.col(in_sql(each.name)) for each in order]
+    sorts = [_sort(column, each) for column, each in zip(columns, order, strict=True)]
+    return rows.orderBy(F.col(hash_column), *sorts)
+
+
+def _sort(column: Column, order: Order) -> Column:
+    if order.ascending:
+        return column.asc_nulls_first() if order.nulls_first else column.asc_nulls_last()
+    return column.desc_nulls_first() if order.nulls_first else column.desc_nulls_last()
+
+
+def _ranges(key: FrequentKey, sample: Sequence[Cut], first: int, *, near: bool) -> Ranges:
+    count, shares = len(sample), list(accumulate(key.shares))[:-1]
+    at_cuts = [round(share * count) for share in shares]
+    at_cuts = [at for at in at_cuts if 0 < at < count]
+    places = set(at_cuts)
+    if near:
+        for before, at, after in zip([0, *at_cuts], at_cuts, [*at_cuts[1:], count], strict=False):
+            places |= {at - step for step in _NEAR if at - step > before}
+            places |= {at + step for step in _NEAR if at + step < after}
+    cuts: dict[Cut, int] = {}
+    for at in sorted(places):
+        cuts.setdefault(sample[at], len(cuts) + 1)
+    starts, workers = [first], [key.workers[0]]
+    for at, worker in zip(at_cuts, key.workers[1:], strict=False):
+        start = first + cuts[sample[at]]
+        if start == starts[-1]:  # a value has more than a range
+            workers[-1] = worker
+        else:
+            starts.append(start)
+            workers.append(worker)
+    return Ranges(key, tuple(cuts), tuple(starts), tuple(workers))
+
+
+def _written(order: Order, type_: T.DataType) -> str:
+    """Return the values of an order column as texts, in SQL."""
+    form, _ = _TEXTS.get(type(type_), ("CAST({} AS STRING)", ""))
+    return form.format(in_sql(order.name))
+
+
+def _read(text: str | None, type_: T.DataType) -> str:
+    """Return in SQL the value of a text."""
+    if text is None:
+        return f"CAST(NULL AS {type_.simpleString()})"
+    form = _TEXTS.get(type(type_), ("", f"CAST('{{}}' AS {type_.simpleString()})"))[1]
+    return form.format(text)
+
+
+def of_keys(hash_column: str, keys: Sequence[FrequentKey]) -> str:
+    """Return in SQL whether a row is of one of some keys."""
+    return f"{in_sql(hash_column)} IN ({', '.join(f'{each.hash}L' for each in keys)})" if keys else "false"
+
+
+def part_in_sql(
+    hash_column: str, order: Sequence[Order], types: Sequence[T.DataType], ranges: Sequence[Ranges]
+) -> str:
+    """Return the part that a row is in, in SQL, INT; -1 for those of other keys."""
+    if not ranges:
+        return "-1"
+    whens = []
+    for each in ranges:
+        tree = _tree(order, types, each.cuts, each.first, 0, len(each.cuts))
+        whens.append(f"WHEN {each.key.hash}L THEN {tree}")
+    return f"CASE {in_sql(hash_column)} {' '.join(whens)} ELSE -1 END"
+
+
+def _tree(
+    order: Sequence[Order], types: Sequence[T.DataType], cuts: Sequence[Cut], first: int, low: int, high: int
+) -> str:
+    """Return the part of a row in SQL, which is at least at `low` and before the cut `high`."""
+    if low == high:
+        return str(first + low)
+    middle = (low + high) // 2
+    after = _is_after(order, types, cuts[middle])
+    return (
+        f"IF({after}, {_tree(order, types, cuts, first, middle + 1, high)}, "
+        f"{_tree(order, types, cuts, first, low, middle)})"
+    )
+
+
+def _is_after(order: Sequence[Order], types: Sequence[T.DataType], cut: Cut) -> str:
+    """Return in SQL whether a row is sorted to a cut or after it."""
+    found = ""
+    for each, type_, text in reversed(list(zip(order, types, cut, strict=True))):
+        name, value = in_sql(each.name), _read(text, type_)
+        if found:
+            same = f"{name} <=> {value}"
+            found = f"({_compared(each, name, value, text, '')} OR ({same} AND {found}))"
+        else:
+            found = _compared(each, name, value, text, "=")
+    return found
+
+
+def _compared(order: Order, name: str, value: str, text: str | None, equal: str) -> str:
+    """Return in SQL whether a value is after another one, or with "=" the same."""
+    if text is None:
+        if order.nulls_first:
+            return "true" if equal else f"{name} IS NOT NULL"
+        return f"{name} IS NULL" if equal else "false"
+    sign = ">" if order.ascending else "<"
+    return f"coalesce({name} {sign}{equal} {value}, {'false' if order.nulls_first else 'true'})"

@@ -1,0 +1,202 @@
+"""A window function in pieces: what is summed up of each part of the order, and what a range adds to it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql.types import ByteType, DecimalType, IntegerType, LongType, ShortType
+
+from keysplit.spark.names import in_sql
+from keysplit.spark.ordered.calls import RANKS, SUMS, Call, Frame, over
+
+_Local = Callable[[str, str, Frame | None], str]
+
+BEFORE, AFTER = "before", "after"
+"""In `Pieces.table`, what only rows before or after a range, and the rows copied to it, count for."""
+
+_WIDEST = 38  # digits of the widest decimal
+_ALL = Frame(rows=True, lower=None, upper=None)
+_RUNNING = Frame(rows=False, lower=None, upper=0)
+
+
+@dataclass
+class Pieces:
+    """The pieces of a window function, all in SQL.
+
+    Attributes:
+        parts: what is computed of the rows of each part.
+        table: what each range takes from the parts: an aggregate of the former, with `{}` where a filter may
+            stand, and of which parts: `BEFORE` or `AFTER` the range, all of its key if empty.
+        by_row, by_value: what is computed by windows over the rows of a range, in an order of rows, and of
+            values of the order columns.
+        value: the result, of the former two.
+        exact: bounds that sums have to keep: of an argument the largest sum of its absolute values.
+        end: of which row of the key the argument is needed: its number from 1 on, -1 for the last one.
+        distinct: whether the order values before a range have to be counted.
+    """
+
+    parts: dict[str, str] = field(default_factory=dict)
+    table: dict[str, tuple[str, str]] = field(default_factory=dict)
+    by_row: dict[str, str] = field(default_factory=dict)
+    by_value: dict[str, str] = field(default_factory=dict)
+    value: str = ""
+    exact: tuple[str, float] | None = None
+    end: int | None = None
+    distinct: bool = False
+
+
+@dataclass(frozen=True)
+class Names:
+    """The columns that all pieces share.
+
+    Attributes:
+        own: how their names begin.
+        slot: the column of a row's range, -1 for rare keys.
+        keys: the columns of the worker and the key.
+        tie: the column that orders rows whose order values are equal, if that matters.
+    """
+
+    own: str
+    slot: str
+    keys: Sequence[str]
+    tie: str | None = None
+
+    @property
+    def rows(self) -> str:
+        """The column of a part's rows."""
+        return f"{self.own}_rows"
+
+    @property
+    def before(self) -> str:
+        """The column with the number of rows before a range and the rows copied to it."""
+        return f"{self.own}_rows_before"
+
+    @property
+    def total(self) -> str:
+        """The column with the number of rows of the key."""
+        return f"{self.own}_rows_in_all"
+
+
+def pieces_of(call: Call, own: str, names: Names) -> Pieces:
+    """Take a window function apart.
+
+    Args:
+        call: the function, which has no `why_whole`.
+        own: how the names of its columns begin.
+        names: the columns that all share.
+    """
+    found = Pieces()
+    keys, order = [in_sql(each) for each in names.keys], [each.sql for each in call.spec.order]
+
+    def local(name: str, function: str, frame: Frame | None) -> str:
+        """Add a window over the rows of a range, and return its column."""
+        ranks = ("rank()", "dense_rank()")
+        if function not in ranks if frame is None else frame.rows:
+            ties = [in_sql(names.tie)] if names.tie is not None else []
+            found.by_row[f"{own}_{name}"] = over(function, keys, [*order, *ties], frame)
+        else:
+            found.by_value[f"{own}_{name}"] = over(function, keys, order, frame)
+        return in_sql(f"{own}_{name}")
+
+    if call.function in RANKS:
+        _rank(call, found, own, names, local)
+    elif call.function in SUMS and not (call.frame.is_bounded or call.is_of_peers):
+        _sum(call, found, own, names, local)
+    elif call.takes_an_end:
+        _end(call, found, own, names, local)
+    else:
+        found.value = local("of_rows", call.sql, call.own_frame)
+    return found
+
+
+def _rank(call: Call, found: Pieces, own: str, names: Names, local: _Local) -> None:
+    before, total = f"coalesce({in_sql(names.before)}, 0L)", in_sql(names.total)
+    if call.function in ("ntile", "percent_rank", "cume_dist"):
+        total = f"coalesce({total}, {local('all', 'count(1)', _ALL)})"
+    if call.function in ("row_number", "rank"):
+        found.value = f"CAST({local('rank', call.sql, None)} + {before} AS INT)"
+    elif call.function == "dense_rank":
+        found.distinct = True
+        found.table[f"{own}_values"] = (f"sum({in_sql(own)}){{}}", BEFORE)
+        values = f"coalesce({in_sql(f'{own}_values')}, 0L)"
+        found.value = f"CAST({local('rank', call.sql, None)} + {values} AS INT)"
+    elif call.function == "percent_rank":
+        rank = f"({local('rank', 'rank()', None)} + {before} - 1)"
+        found.value = f"IF({total} > 1, coalesce(CAST({rank} AS DOUBLE) / ({total} - 1), 0.0D), 0.0D)"
+    elif call.function == "cume_dist":
+        until = f"({local('until', 'count(1)', _RUNNING)} + {before})"
+        found.value = f"coalesce(CAST({until} AS DOUBLE) / {total}, 0.0D)"
+    else:
+        at = f"({local('at', 'row_number()', None)} + {before} - 1)"
+        size, longer = f"({total} div {call.offset}L)", f"({total} % {call.offset}L)"
+        # the first tiles have a row more
+        rows = f"({longer} * ({size} + 1))"
+        found.value = (
+            f"CAST(coalesce(IF({at} < {rows}, {at} div ({size} + 1), "
+            f"{longer} + ({at} - {rows}) div greatest({size}, 1L)), 0L) + 1 AS INT)"
+        )
+
+
+def _sum(call: Call, found: Pieces, own: str, names: Names, local: _Local) -> None:
+    type_ = call.type.simpleString()
+    side = "" if call.frame.is_whole else BEFORE if call.frame.lower is None else AFTER
+    argument = ", ".join(call.arguments)
+
+    def both(name: str, function: str, merge: str, type_: str) -> tuple[str, str]:
+        """Return what a range takes from the others, and what its own rows come to."""
+        partial = f"try_{function}" if function.startswith("sum(") else function
+        found.parts[f"{own}_{name}"] = partial
+        merged = f"{merge}({in_sql(f'{own}_{name}')}){{}}"
+        merged = f"CAST({merged} AS {type_})" if type_ else merged
+        found.table[f"{own}_{name}_there"] = (merged, side)
+        return in_sql(f"{own}_{name}_there"), local(name, function, call.frame)
+
+    def together(there: str, here: str, sum_: str) -> str:
+        """Add the two; for a frame of all rows one of them is the whole."""
+        return f"IF({in_sql(names.slot)} >= 0, {there}, {here})" if not side else sum_
+
+    if call.function == "count":
+        there, here = both("count", f"count({argument})", "sum", "bigint")
+        found.value = f"coalesce({together(there, here, f'{here} + coalesce({there}, 0L)')}, 0L)"
+    elif call.function in ("min", "max"):
+        there, here = both("most", f"{call.function}({argument})", call.function, "")
+        least = "least" if call.function == "min" else "greatest"
+        found.value = together(there, here, f"{least}({there}, {here})")
+    elif call.function == "avg":
+        sums = both("sum", f"sum(CAST({argument} AS DOUBLE))", "sum", "double")
+        counts = both("count", f"count({argument})", "sum", "bigint")
+        sum_, count = (
+            together(there, here, f"(coalesce({there}, {zero}) + coalesce({here}, {zero}))")
+            for (there, here), zero in ((sums, "0.0D"), (counts, "0L"))
+        )
+        found.value = f"IF({count} > 0L, {sum_} / {count}, CAST(NULL AS DOUBLE))"
+    else:
+        there, here = both("sum", f"sum({argument})", "sum", type_)
+        added = f"{there} + {here}"
+        if isinstance(call.type, DecimalType) and call.type.precision == _WIDEST:
+            # a sum of two of the widest decimals would lose digits after the point
+            narrow = f"decimal({call.type.precision - 1},{call.type.scale})"
+            added = f"CAST({there} AS {narrow}) + CAST({here} AS {narrow})"
+        added = f"coalesce(CAST({added} AS {type_}), {there}, {here})"
+        found.value = together(there, here, added)
+        found.exact = _bound_of(call)
+
+
+def _bound_of(call: Call) -> tuple[str, float] | None:
+    """Return up to which sum of absolute values no order of additions overflows, None if none can."""
+    if isinstance(call.type, LongType):
+        narrow = isinstance(call.argument_types[0], ByteType | ShortType | IntegerType)
+        return None if narrow else (call.arguments[0], 9e18)
+    if isinstance(call.type, DecimalType) and call.type.precision == _WIDEST:
+        return call.arguments[0], 0.9 * 10.0 ** (call.type.precision - 1 - call.type.scale)
+    return None
+
+
+def _end(call: Call, found: Pieces, own: str, names: Names, local: _Local) -> None:
+    here = local("here", call.sql, call.frame)
+    there, is_hot = in_sql(own), f"{in_sql(names.slot)} >= 0"
+    found.end = {"first": 1, "last": -1}.get(call.function, call.offset)
+    if call.function == "nth_value" and call.frame.upper == 0:
+        count = local("until", "count(1)", call.frame)
+        until = f"({count} + coalesce({in_sql(names.before)}, 0L))"
+        there = f"IF({until} >= {call.offset}, {there}, NULL)"
+    found.value = f"IF({is_hot}, {there}, {here})"

@@ -1,0 +1,262 @@
+"""The rows of hot keys on workers by ranges of their order, and their windows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from keysplit.spark.expr.columns import with_worker
+from keysplit.spark.expr.hashes import plan_hash
+from keysplit.spark.keys import key_hash, seeded_hash_in_sql
+from keysplit.spark.names import in_sql, quoted
+from keysplit.spark.ordered.calls import Call, Unsplit
+from keysplit.spark.ordered.cuts import Ranges, of_keys, part_in_sql, ranges_of, uncut_type
+from keysplit.spark.ordered.parse import frozen
+from keysplit.spark.ordered.pieces import Names, Pieces, pieces_of
+from keysplit.spark.ordered.summary import Slot, copies_of, slots_of, table_of
+from keysplit.spark.place import placed
+from keysplit.spark.request import Request
+from keysplit.spark.session import versions
+from keysplit.text import format_count
+
+# From this part of the hot keys' rows on, copying rows to other ranges costs more than splitting saves.
+_MOST_COPIES = 0.5
+# Make of the seed of a plan those of two other hashes.
+_OTHER, _TIE = 0x6A09E667F3BCC908, 0xBB67AE8584CAA73B
+
+
+def by_ranges(request: Request, calls: Sequence[Call], results: Sequence[str]) -> tuple[DataFrame, str]:
+    """Compute window functions of one window, whose order is not empty.
+
+    Args:
+        request: the rows, which have a plan.
+        calls: the functions.
+        results: the names of their columns.
+
+    Returns:
+        The rows with these columns, and how many ranges of how many keys there are.
+
+    Raises:
+        Unsplit: if that is not exact, or would not pay and the request names no way.
+    """
+    plan = request.plan
+    assert plan is not None
+    own = _own(request)
+    names = Names(own, f"{own}_slot", [request.worker_column, *calls[0].spec.partition])
+    reach = max(each.reach[0] for each in calls), max(each.reach[1] for each in calls)
+    # where a row is seen by several ranges, all of them have to sort rows of equal order in one way
+    names = replace(
+        names, tie=f"{own}_tie" if any(reach) or any(each.takes_an_end for each in calls) else None
+    )
+    pieces = [pieces_of(call, f"{own}_{at}", names) for at, call in enumerate(calls)]
+    _refuse_other_values(request, calls, pieces)
+    return _Split(request, calls, pieces, names, reach).result(results)
+
+
+def _own(request: Request) -> str:
+    """Return how the names of all further columns begin, as no column of the rows does."""
+    own = "w"
+    while any(name.lower().startswith(own) for name in [*request.columns.names, request.worker_column]):
+        own += "_"
+    return own
+
+
+def _refuse_other_values(request: Request, calls: Sequence[Call], pieces: Sequence[Pieces]) -> None:
+    """Raise Unsplit if what is read twice may be something else the second time."""
+    spec = calls[0].spec
+    summed = (call for call, each in zip(calls, pieces, strict=True) if each.parts or each.end)
+    columns = set(map(in_sql, request.columns.names))
+    read = {argument for call in summed for argument in call.arguments if argument in columns}
+    read |= {in_sql(name) for name in [*spec.partition, *(each.name for each in spec.order)]}
+    reason = request.query.why_unrepeatable(sorted(read))
+    if reason is not None:
+        raise Unsplit(f"df is read twice, and its rows or values may differ the second time: {reason}")
+
+
+class _Split:
+    def __init__(
+        self,
+        request: Request,
+        calls: Sequence[Call],
+        pieces: Sequence[Pieces],
+        names: Names,
+        reach: tuple[int, int],
+    ) -> None:
+        self._request, self._calls, self._pieces, self._names = request, calls, pieces, names
+        self._reach = reach
+        assert request.plan is not None
+        self._plan = request.plan
+        self._keys = self._plan.split_keys
+        self._order = calls[0].spec.order
+        self._types = [request.columns.type_of("order", quoted(each.name)) for each in self._order]
+        self._hash, self._part, self._home = (f"{names.own}_{end}" for end in ("hash", "part", "home"))
+
+    def result(self, results: Sequence[str]) -> tuple[DataFrame, str]:
+        """Return the rows with the results of all functions, and in words how they came about."""
+        rows = self._request.df.select("*", plan_hash(self._request).alias(self._hash))
+        uncut = uncut_type(self._types)
+        if uncut is not None:
+            raise Unsplit(f"an order column is of type {uncut}")
+        near = any(self._reach)
+        ranges = ranges_of(rows, self._hash, self._order, self._types, self._keys, near=near)
+        if self._request.way is None and all(len(each.starts) == 1 for each in ranges):
+            raise Unsplit("the rows of hot keys have too few different values of the order")
+        hot = self._in_parts(rows.filter(of_keys(self._hash, self._keys)), ranges)
+        summary, counts = self._summary(hot, ranges)
+        slots = slots_of(ranges, counts, self._reach)
+        copies, all_ = copies_of(slots, counts), int(counts.sum())
+        if self._request.way is None and copies > _MOST_COPIES * all_:
+            raise Unsplit(f"frames reach so far that {copies:,} rows of {all_:,} would be copied")
+        ends, end_values = self._ends(hot, ranges, counts)
+        table = table_of(summary, self._part, slots, self._pieces, self._names, ends, end_values)
+        found = self._windows(self._placed(self._in_parts(rows, ranges), slots), table, results)
+        return found, f"{format_count(len(slots), 'range')} of the order"
+
+    def _in_parts(self, rows: DataFrame, ranges: Sequence[Ranges]) -> DataFrame:
+        tie = [] if self._names.tie is None else [F.expr(self._tie()).alias(self._names.tie)]
+        part = part_in_sql(self._hash, self._order, self._types, ranges)
+        return rows.select("*", *tie, F.expr(part).alias(self._part))
+
+    def _tie(self) -> str:
+        try:
+            columns = self._request.query.identity
+        except ValueError as error:
+            raise Unsplit(f"rows with equal order values cannot be told apart: {error}") from error
+        return seeded_hash_in_sql(_TIE, [in_sql(each) for each in columns])
+
+    def _summary(self, hot: DataFrame, ranges: Sequence[Ranges]) -> tuple[DataFrame, np.ndarray]:
+        """Return a row for each part with what functions need of it, and the rows of each part."""
+        request, names = self._request, self._names
+        other = f"{names.own}_other"
+        second = key_hash(request.keys, request.key_types, request.params.seed ^ _OTHER)
+        rows = hot.select("*", second.alias(other))
+        bounds = {f"{names.own}_bound{at}": each.exact for at, each in enumerate(self._pieces) if each.exact}
+        partials = {
+            names.rows: "count(1)",
+            f"{other}_least": f"min({in_sql(other)})",
+            f"{other}_most": f"max({in_sql(other)})",
+            **{name: f"sum(abs(CAST({each[0]} AS DOUBLE)))" for name, each in bounds.items()},
+            **{name: sql for each in self._pieces for name, sql in each.parts.items()},
+        }
+        found = rows.groupBy(self._part).agg(*(F.expr(sql).alias(name) for name, sql in partials.items()))
+        if any(each.distinct for each in self._pieces):
+            found = self._with_distinct(found, hot)
+        found = frozen(found)
+        checked = found.select(self._part, *list(partials)[: 3 + len(bounds)]).collect()
+        counts = np.zeros(ranges[-1].end if ranges else 0, np.int64)
+        sums = dict.fromkeys(bounds, 0.0)
+        for part, count, least, most, *absolute in checked:
+            counts[part] = count
+            if least != most:
+                raise Unsplit("two hot keys have the same hash")
+            for name, value in zip(sums, absolute, strict=True):
+                sums[name] += value or 0.0
+        for name, bound in bounds.items():
+            assert bound is not None
+            if not sums[name] <= bound[1]:
+                raise Unsplit(f"the sum of {bound[0]} may overflow")
+        return found, counts
+
+    def _with_distinct(self, found: DataFrame, hot: DataFrame) -> DataFrame:
+        """Add how many different order values each part has."""
+        columns = [quoted(each.name) for each in self._order]
+        values = hot.select(self._part, *columns).distinct()
+        numbers = [f"{self._names.own}_{at}" for at, each in enumerate(self._pieces) if each.distinct]
+        again = f"{self._part}_again"
+        counted = values.groupBy(F.col(self._part).alias(again))
+        counted = counted.agg(*(F.count("*").alias(name) for name in numbers))
+        joined = found.join(counted, F.expr(f"{in_sql(self._part)} = {in_sql(again)}"))
+        return joined.drop(again)
+
+    def _ends(
+        self, hot: DataFrame, ranges: Sequence[Ranges], counts: np.ndarray
+    ) -> tuple[DataFrame | None, dict[str, str]]:
+        """Return the rows of hot keys that are the first, the last or another one, and the values wanted."""
+        wanted: dict[int, list[tuple[int, int]]] = {}
+        for number in {each.end for each in self._pieces if each.end is not None}:
+            at = (_place(each, counts, number) for each in ranges)
+            wanted[number] = [each for each in at if each is not None]
+        places = sorted({place for each in wanted.values() for place in each})
+        if not wanted:
+            return None, {}
+        numbers = f"{self._names.own}_number"
+        parts = ", ".join(str(part) for part, _ in places) or "-1"
+        order = ", ".join([*(each.sql for each in self._order), in_sql(f"{self._names.own}_tie")])
+        numbered = hot.filter(f"{in_sql(self._part)} IN ({parts})").select(
+            in_sql(self._part),
+            F.expr(f"row_number() OVER (PARTITION BY {in_sql(self._part)} ORDER BY {order})").alias(numbers),
+            *(
+                F.expr(call.arguments[0]).alias(f"{self._names.own}_{at}")
+                for at, (call, each) in enumerate(zip(self._calls, self._pieces, strict=True))
+                if each.end is not None
+            ),
+        )
+        values = {
+            f"{self._names.own}_{at}": f"first({in_sql(f'{self._names.own}_{at}')}) FILTER (WHERE "
+            f"{self._is_at(numbers, wanted[each.end])})"
+            for at, each in enumerate(self._pieces)
+            if each.end is not None
+        }
+        return frozen(numbered.filter(self._is_at(numbers, places))), values
+
+    def _is_at(self, number: str, places: Sequence[tuple[int, int]]) -> str:
+        part = in_sql(self._part)
+        return " OR ".join(f"({part} = {at} AND {number} = {row})" for at, row in places) or "false"
+
+    def _placed(self, rows: DataFrame, slots: Sequence[Slot]) -> DataFrame:
+        """Send the rows to their workers, those near a range to that range, too."""
+        request, part, home, slot = self._request, self._part, self._home, self._names.slot
+        homes = [at for at, each in enumerate(slots) for _ in range(each.first, each.end)]
+        in_home = f"IF({part} < 0, -1, {_looked_up(homes, part)})" if slots else "-1"
+        rows = rows.select("*", F.expr(in_home).alias(home))
+        copied = [[str(each)] for each in homes]
+        for at, each in enumerate(slots):
+            for other in [*range(each.low, each.first), *range(each.end, each.high)]:
+                copied[other].append(str(at))
+        if any(len(each) > 1 for each in copied):
+            texts = "|".join(",".join(each) if len(each) > 1 else "" for each in copied)
+            text = f"get(split('{texts}', '[|]'), {part})"
+            lists = f"IF({part} < 0 OR {text} = '', array({home}), CAST(split({text}, ',') AS ARRAY<INT>))"
+            rows = rows.withColumn(slot, F.expr(f"explode({lists})"))
+        else:
+            rows = rows.withColumn(slot, F.expr(home))
+        worker = request.worker_column
+        rare = F.expr(f"CASE WHEN {part} < 0 THEN {in_sql(self._hash)} END")
+        rows = with_worker(rows, self._plan, rare, None, worker)
+        if slots:
+            theirs = _looked_up([each.worker for each in slots], slot)
+            rows = rows.withColumn(worker, F.expr(f"IF({slot} < 0, {in_sql(worker)}, {theirs})"))
+        # before Spark 4.1 the windows would shuffle the rows once more
+        return placed(rows, worker, request.workers) if versions.has_repartition_by_id(rows) else rows
+
+    def _windows(self, rows: DataFrame, table: DataFrame, results: Sequence[str]) -> DataFrame:
+        for by in ("by_row", "by_value"):  # Spark finds the rows sorted for the second
+            windows = {name: sql for each in self._pieces for name, sql in getattr(each, by).items()}
+            rows = rows.select("*", *(F.expr(sql).alias(name) for name, sql in windows.items()))
+        slot, there = self._names.slot, f"{self._names.slot}_there"
+        rows = rows.filter(f"{slot} = {self._home}")
+        table = table.withColumnRenamed(slot, there)
+        joined = rows.join(F.broadcast(table), F.expr(f"{slot} = {there}"), "left")
+        columns = [F.col(in_sql(name)) for name in self._request.columns.names if name]
+        values = (F.expr(each.value).alias(name) for name, each in zip(results, self._pieces, strict=True))
+        return joined.select(*columns, *values)
+
+
+def _looked_up(numbers: Sequence[int], at: str) -> str:
+    """Return the number at a place, in SQL; the array is one literal."""
+    return f"get(CAST(split('{','.join(map(str, numbers))}', ',') AS ARRAY<INT>), {at})"
+
+
+def _place(ranges: Ranges, counts: np.ndarray, number: int) -> tuple[int, int] | None:
+    """Return the part of a key's row with a number, from 1 on or -1 for the last, and its number there."""
+    rows = counts[ranges.first : ranges.end]
+    if number == -1:
+        filled = np.flatnonzero(rows)
+        return (ranges.first + int(filled[-1]), int(rows[filled[-1]])) if len(filled) else None
+    until = np.cumsum(rows)
+    at = int(np.searchsorted(until, number))
+    if at == len(rows):
+        return None
+    return ranges.first + at, number - int(until[at] - rows[at])

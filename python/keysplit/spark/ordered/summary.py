@@ -1,0 +1,112 @@
+"""What one scan of the hot keys' rows says of their order, and what each range takes from the others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from keysplit.spark.names import in_sql
+from keysplit.spark.ordered.cuts import Ranges
+from keysplit.spark.ordered.parse import frozen
+from keysplit.spark.ordered.pieces import AFTER, BEFORE, Names, Pieces
+from keysplit.spark.session import local_rows
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A range of a hot key: its parts, and those whose rows are copied to it because frames reach there.
+
+    Attributes:
+        ranges: the key.
+        worker: where its rows go.
+        first: its first part.
+        end: the first part after it.
+        low: the first part with the rows copied from before it.
+        high: the first part after the rows copied from after it.
+    """
+
+    ranges: Ranges
+    worker: int
+    first: int
+    end: int
+    low: int
+    high: int
+
+
+def slots_of(ranges: Sequence[Ranges], rows: np.ndarray, reach: tuple[int, int]) -> list[Slot]:
+    """Return the ranges, with as many parts before and after them as have the rows that frames may see.
+
+    Args:
+        ranges: the ranges of each key.
+        rows: the number of rows of each part, counted.
+        reach: how many rows before and after a row its frames may see.
+    """
+    found = []
+    for each in ranges:
+        ends = [*each.starts[1:], each.end]
+        for first, end, worker in zip(each.starts, ends, each.workers, strict=True):
+            low, high = first, end
+            while low > each.first and rows[low:first].sum() < reach[0]:
+                low -= 1
+            while high < each.end and rows[end:high].sum() < reach[1]:
+                high += 1
+            found.append(Slot(each, worker, first, end, low, high))
+    return found
+
+
+def copies_of(slots: Sequence[Slot], rows: np.ndarray) -> int:
+    """Return how many rows are copied."""
+    return sum(int(rows[each.low : each.first].sum() + rows[each.end : each.high].sum()) for each in slots)
+
+
+def table_of(
+    summary: DataFrame,
+    part: str,
+    slots: Sequence[Slot],
+    pieces: Sequence[Pieces],
+    names: Names,
+    ends: DataFrame | None,
+    end_values: Mapping[str, str],
+) -> DataFrame:
+    """Return a row for each range: what it takes from the other ranges of its key.
+
+    Args:
+        summary: a row for each part.
+        part: its column with the part.
+        slots: the ranges.
+        pieces: those of the window functions.
+        names: the columns that these share.
+        ends: rows of keys that single values are taken from, their part first; None if none is needed.
+        end_values: aggregates of them, in SQL, by the names of their columns.
+    """
+    numbers = {
+        names.slot: range(len(slots)),
+        "low": [each.low for each in slots],
+        "high": [each.high for each in slots],
+        "key_first": [each.ranges.first for each in slots],
+        "key_end": [each.ranges.end for each in slots],
+    }
+    arrays = {name: pa.array(list(each), pa.int32()) for name, each in numbers.items()}
+    ranges = local_rows(summary, pa.table(arrays))
+    of_key = f"{in_sql(part)} >= key_first AND {in_sql(part)} < key_end"
+    joined = ranges.join(summary, F.expr(of_key), "left")
+    filters = {BEFORE: f"{in_sql(part)} < low", AFTER: f"{in_sql(part)} >= high"}
+    sides = {side: f" FILTER (WHERE {each})" for side, each in filters.items()} | {"": ""}
+    taken = {
+        names.before: (f"coalesce(sum({in_sql(names.rows)}){{}}, 0L)", BEFORE),
+        names.total: (f"sum({in_sql(names.rows)}){{}}", ""),
+    }
+    for each in pieces:
+        taken |= each.table
+    found = joined.groupBy(names.slot).agg(
+        *(F.expr(aggregate.format(sides[side])).alias(name) for name, (aggregate, side) in taken.items())
+    )
+    if ends is not None:
+        of_key = f"{in_sql(ends.columns[0])} >= key_first AND {in_sql(ends.columns[0])} < key_end"
+        values = ranges.join(ends, F.expr(of_key), "left").groupBy(F.col(names.slot).alias("end_slot"))
+        singles = values.agg(*(F.expr(value).alias(name) for name, value in end_values.items()))
+        found = found.join(singles, F.expr(f"{in_sql(names.slot)} = end_slot"), "left").drop("end_slot")
+    return frozen(found)

@@ -1,0 +1,192 @@
+"""`window`: window functions whose hot keys are split by ranges of their order."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from keysplit.plan import Plan
+from keysplit.spark.checks import refuse_other_frames, refuse_stream, type_name
+from keysplit.spark.frame import Columns, analysed
+from keysplit.spark.identity import Query
+from keysplit.spark.names import free_names, in_sql, quoted
+from keysplit.spark.ordered.calls import ENDS, RANKS, SHIFTS, SUMS, Call, Spec, Unsplit
+from keysplit.spark.ordered.parse import Windows, windows_of
+from keysplit.spark.ordered.split import by_ranges
+from keysplit.spark.ordered.unordered import by_aggregate
+from keysplit.spark.plan import make
+from keysplit.spark.request import GROUPING, Request, check, check_way, params_of, trusted_by
+from keysplit.spark.session import session_of, versions
+from keysplit.spark.strategy import Way, keys_are, reason_for_no_plan, reason_for_plain, took
+from keysplit.text import format_count
+
+# From so many task slots on a second look at the rows of hot keys is worth its time.
+_MANY = 8
+
+
+def window(
+    df: DataFrame,
+    *columns: Column,
+    plan: Plan | None = None,
+    workers: int | None = None,
+    way: str | None = None,
+) -> DataFrame:
+    """Compute window functions; the rows of a hot key are divided among workers by ranges of their order.
+
+    Spark sorts all rows of a key in one task. Here each worker sorts one range of a hot key's order, and what
+    earlier or later ranges add (counts, sums, minima, maxima, single rows) comes from one more scan of the
+    key, order and argument columns. Rows that frames reach over the end of a range are copied to it.
+
+    The result is that of `df.select("*", *columns)`. Sums and averages of floats are added in another order.
+    Where rows are equal in their order, Spark's own answer of `row_number`, `ntile`, `lag`, `lead`, `first`,
+    `last` and frames of rows depends on the order in which it meets them; so does this one.
+
+    These can be split: `row_number`, `rank`, `dense_rank`, `percent_rank`, `cume_dist`, `ntile`, `lag`,
+    `lead`; `sum`, `count`, `min`, `max`, `avg`, `first`, `last` and `nth_value` up to the current row, from
+    it on, or over the whole key; any aggregate of Spark over a number of rows before and after, or without
+    an order. Functions of several windows may be in one call: those of one window are split, and Spark
+    computes the others after it.
+
+    `df` is read a second time, so its key, order and argument columns must be deterministic. Counts of rows
+    and sums are taken when this is called.
+
+    Args:
+        df: a batch DataFrame.
+        columns: columns with window functions, as in `df.select`.
+        plan: a plan that `kss.plan` made or loaded for the key of the window.
+        workers: in place of a plan, the number of workers, 1..=65536: a plan is made of a sample of the rows.
+            A worker is a task's partition.
+        way: "plain" for Spark's own windows, "place" to split hot keys even where that brings nothing; if
+            left out, keysplit chooses, and `explain` says why.
+
+    Returns:
+        The rows of `df` with the columns.
+
+    Raises:
+        TypeError: if an argument has a wrong type.
+        ValueError: if an argument has a wrong value; if `way` is "place" and a function cannot be split.
+
+    Source:
+        US patents 9158812 and 9183252 (Oracle): windows by ranges of the partition and order keys.
+
+    Deviations:
+        Ranges are cut by the values of a sample, so rows of equal order are never divided.
+
+    Example:
+        >>> w = Window.partitionBy("user").orderBy("ts")  # doctest: +SKIP
+        >>> gap = F.col("ts") - F.lag("ts").over(w)  # doctest: +SKIP
+        >>> found = kss.window(df, F.row_number().over(w).alias("n"), gap, workers=200)  # doctest: +SKIP
+    """
+    refuse_other_frames(df)
+    refuse_stream(df)
+    check_way(way, ("plain", "place"))
+    if not columns:
+        raise ValueError("columns must hold at least one, such as F.row_number().over(w), got none")
+    for column in columns:
+        if not versions.is_column(column):
+            raise TypeError(f"columns must be such as F.row_number().over(w), got {type_name(column)}")
+    if way != "plain" or workers is not None:
+        params_of(plan, workers, GROUPING, df)
+    plain = analysed(df.select("*", *columns))
+    if way == "plain":
+        return took(plain, Way("plain", "as way='plain' requires"))
+    try:
+        windows = windows_of(df, plain)
+        rows, why = _split(windows, plan, workers, way)
+        result = windows.finish(rows)
+    except Unsplit as reason:
+        if way is not None:
+            raise ValueError(f"way must be 'plain' or None here, got {way!r}: {reason}") from None
+        return took(plain, Way("plain", str(reason)))
+    return took(result, Way("place", why))
+
+
+def _split(windows: Windows, plan: Any, workers: Any, way: str | None) -> tuple[DataFrame, str]:
+    base, calls = windows.base, list(windows.calls)
+    spec = _spec_of(calls)
+    chosen = [at for at, call in enumerate(calls) if _belongs(call, spec)]
+    others = [at for at in range(len(calls)) if at not in chosen]
+    results = _results(base, len(calls))
+    keys = [quoted(name) for name in spec.partition]
+    if not keys:
+        if plan is not None:
+            raise ValueError("plan must be left out for windows without partitionBy: pass workers")
+        constant = Columns(base).free("everything", *results)
+        base, spec = base.select("*", F.lit(0).alias(constant)), spec._replace(partition=(constant,))
+        keys = [constant]
+    own = [replace(calls[at], spec=spec, frame=calls[at].frame) for at in chosen]
+    names = frozenset(windows.named.get(name, name) for name in trusted_by(plan))
+    request = check(base, keys, plan, workers, way=way, query=Query(base, names))
+    request = _planned(request, own)
+    its_results = [results[at] for at in chosen]
+    assert request.plan is not None
+    if spec.order:
+        rows, what = by_ranges(request, own, its_results)
+        why = f"{keys_are(len(request.plan.split_keys))} split into {what}"
+    else:
+        rows = by_aggregate(request, own, its_results)
+        why = f"results of hot keys ({len(request.plan.split_keys)}) are aggregated and joined by a broadcast"
+    rows = rows.select("*", *(F.expr(calls[at].plain).alias(results[at]) for at in others))
+    if others:
+        why += f"; {format_count(len(others), 'function')} of other windows computed by Spark after it"
+    kept = [in_sql(name) for name in windows.base.columns]
+    rows = rows.select(
+        *(F.expr(name) for name in kept),
+        *(F.col(name).cast(call.type) for name, call in zip(results, calls, strict=True)),
+    )
+    return rows, why
+
+
+def _planned(request: Request, calls: Sequence[Call]) -> Request:
+    """Return a request with a plan, made if there is none, or raise Unsplit if splitting would not pay."""
+    chooses, slots = request.way is None, session_of(request.df).slots
+    if request.plan is None:
+        reason = reason_for_no_plan(request.workers, slots) if chooses else None
+        if reason is not None:
+            raise Unsplit(reason)
+        request = replace(request, plan=make(request)[0])
+    assert request.plan is not None
+    if not chooses:
+        return request
+    reason = reason_for_plain(request.plan, slots)
+    if reason is None and not request.plan.splits:
+        reason = "no key is hot"
+    dense = any(call.function == "dense_rank" for call in calls)
+    if reason is None and dense and slots is not None and slots < _MANY:
+        reason = f"dense_rank counts order values in one more pass, and {slots} tasks run at once"
+    if reason is not None:
+        raise Unsplit(reason)
+    return request
+
+
+def _spec_of(calls: Sequence[Call]) -> Spec:
+    """Return the window whose functions can be split, the one with most of them."""
+    why: dict[Spec, str | None] = {}
+    for call in calls:
+        why[call.spec] = why.get(call.spec) or _why_whole(call)
+    fit = [spec for spec, reason in why.items() if reason is None]
+    if not fit:
+        raise Unsplit(next(reason for reason in why.values() if reason))
+    return max(fit, key=lambda spec: (bool(spec.order), sum(_belongs(call, spec) for call in calls)))
+
+
+def _why_whole(call: Call) -> str | None:
+    if call.spec.order:
+        return call.why_whole
+    if call.frame.is_whole and call.function not in ENDS | RANKS | SHIFTS:
+        return None
+    return f"{call.name} depends on an order, and its window has none"
+
+
+def _belongs(call: Call, spec: Spec) -> bool:
+    """Say whether a function is computed with those of a window: it is that one, or it has no order."""
+    if call.spec == spec:
+        return True
+    same_key = call.spec.partition == spec.partition and not call.spec.order
+    return same_key and call.frame.is_whole and call.function in SUMS and call.why_whole is None
+
+
+def _results(base: DataFrame, count: int) -> list[str]:
+    return free_names(base, "result", list(map(str, range(count))))

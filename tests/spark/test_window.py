@@ -1,0 +1,334 @@
+"""Windows split by ranges of their order have the rows and types of Spark's own."""
+
+import datetime as dt
+import re
+from decimal import Decimal
+
+import pytest
+from frames import same_rows
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from keysplit import spark as kss
+
+WORKERS = 5
+FIRST, LAST, NOW = Window.unboundedPreceding, Window.unboundedFollowing, Window.currentRow
+SUMS = (F.sum, F.count, F.min, F.max, F.avg)
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    """Four fifths of the rows have key 0, few have null; `o` is another one in each row, `x` is not."""
+    at = F.col("id")
+    key = F.when(at % 5 > 0, 0).when(at % 45 == 0, None).otherwise(at % 7)
+    return spark.range(900, numPartitions=3).select(
+        "id",
+        key.cast("int").alias("k"),
+        (at * 7919 % 1009).alias("o"),
+        F.when(at % 11 != 3, at * 31 % 90).cast("double").alias("x"),
+        (at * 17 % 13).cast("decimal(10,2)").alias("d"),
+    )
+
+
+def named(columns):
+    return [column.alias(f"w{at}") for at, column in enumerate(columns)]
+
+
+def assert_same(df, *columns, way="place", begins=r"place: .* ranges? of the order", **arguments):
+    columns = named(columns)
+    found = kss.window(df, *columns, way=way, **({"workers": WORKERS} | arguments))
+    assert re.match(begins, kss.explain(found))
+    assert same_rows(found, df.select("*", *columns))
+    return found
+
+
+def over_all(function, window):
+    """A function over each frame that has an end without a bound."""
+    frames = [window, *(window.rowsBetween(*ends) for ends in ((FIRST, NOW), (NOW, LAST), (FIRST, LAST)))]
+    return [function.over(frame) for frame in frames]
+
+
+def test_ranks(rows):
+    w = Window.partitionBy("k").orderBy(F.desc("o"))
+    found = assert_same(
+        rows,
+        *(each.over(w) for each in (F.row_number(), F.rank(), F.dense_rank(), F.percent_rank())),
+        *(each.over(w) for each in (F.cume_dist(), F.ntile(7), F.ntile(2000))),
+    )
+    assert kss.explain(found) == "place: 1 key is split into 5 ranges of the order"
+
+
+def test_no_task_has_the_hot_key_alone(rows):
+    w = Window.partitionBy("k").orderBy("o")
+    found = kss.window(rows, F.row_number().over(w), workers=WORKERS, way="place")
+    counts = found.filter("k = 0").groupBy(F.spark_partition_id()).count().collect()
+    assert len(counts) == WORKERS
+    assert max(row["count"] for row in counts) < 240
+
+
+def test_rows_of_equal_order(rows):
+    w = Window.partitionBy("k").orderBy("x")
+    frames = [w, w.rangeBetween(NOW, LAST), w.rangeBetween(NOW, NOW), w.rangeBetween(FIRST, LAST)]
+    assert_same(
+        rows,
+        *(each.over(w) for each in (F.rank(), F.dense_rank(), F.percent_rank(), F.cume_dist())),
+        *(function(name).over(frame) for function in SUMS for name in ("id", "x") for frame in frames[:3]),
+        F.max("x").over(frames[3]),
+    )
+
+
+@pytest.mark.parametrize("name", ["id", "x", "d"])
+def test_sums(rows, name):
+    w = Window.partitionBy("k").orderBy("o")
+    functions = SUMS if name != "d" else SUMS[:-1]
+    assert_same(rows, *(each for function in functions for each in over_all(function(name), w)))
+
+
+def test_ends(rows):
+    w = Window.partitionBy("k").orderBy("o")
+    columns = [each for function in (F.first, F.last) for each in over_all(function("x"), w)]
+    numbers = (1, 3, 400, 743, 744)
+    columns += [F.nth_value("id", n).over(f) for n in numbers for f in (w, w.rowsBetween(FIRST, LAST))]
+    assert_same(rows, *columns)
+
+
+def test_frames_of_rows(rows):
+    w = Window.partitionBy("k").orderBy("o")
+    near = w.rowsBetween(-10, 10)
+    assert_same(
+        rows,
+        F.lag("id").over(w),
+        F.lead("x", 3, -1.0).over(w),
+        F.expr("lag(id, -2, o) OVER (PARTITION BY k ORDER BY o)"),
+        F.col("o") - F.lag("o", 2).over(w),
+        *(function("x").over(near) for function in (*SUMS, F.stddev, F.collect_list)),
+        F.first("x", ignorenulls=True).over(w.rowsBetween(-1, 2)),
+        F.sum("id").over(w.rowsBetween(2, 4)),
+        F.sum("id").over(w.rowsBetween(-4, -2)),
+        F.row_number().over(w),
+        F.rank().over(w),
+        *over_all(F.sum("id"), w),
+        *over_all(F.first("id"), w),
+    )
+
+
+def test_frames_longer_than_a_range(rows):
+    w = Window.partitionBy("k").orderBy("o")
+    columns = [F.lag("id", 500).over(w), F.sum("id").over(w.rowsBetween(-300, 310)), F.sum("id").over(w)]
+    assert_same(rows, *columns)
+    # one more worker has the cost of a copy of each row, and gains nothing
+    plan = kss.plan(rows, "k", WORKERS)
+    found = kss.window(rows, *named(columns), plan=plan)
+    assert "task" in kss.explain(found) or "would be copied" in kss.explain(found)
+
+
+def test_one_answer_for_rows_of_equal_order(rows):
+    """Neighbours see each other, also where a range ends and their order is equal."""
+    w = Window.partitionBy("k").orderBy("d")
+    found = kss.window(
+        rows,
+        F.row_number().over(w).alias("n"),
+        F.lag("id").over(w).alias("before"),
+        F.lead("id").over(w).alias("after"),
+        F.first("id").over(w).alias("first"),
+        workers=WORKERS,
+        way="place",
+    )
+    for key in (0, 3):
+        chain = found.filter(F.col("k") == key).orderBy("n").collect()
+        ids = [row.id for row in chain]
+        assert [row.n for row in chain] == list(range(1, len(chain) + 1))
+        assert [row.before for row in chain] == [None, *ids[:-1]]
+        assert [row.after for row in chain] == [*ids[1:], None]
+        assert {row.first for row in chain} == {ids[0]}
+
+
+def test_without_partitions(rows):
+    w = Window.orderBy("o")
+    assert_same(rows, F.row_number().over(w), F.lag("id").over(w), F.sum("id").over(w))
+    with pytest.raises(ValueError, match=r"^plan must be left out for windows without partitionBy"):
+        kss.window(rows, F.row_number().over(w), plan=kss.plan(rows, "k", WORKERS), way="place")
+
+
+def test_without_an_order(rows):
+    w = Window.partitionBy("k")
+    columns = [function(name).over(w) for function in SUMS for name in ("id", "x")]
+    assert_same(rows, *columns, F.count("*").over(w), begins="place: results of hot keys")
+
+
+def test_arithmetic_and_several_windows(rows):
+    w, whole = Window.partitionBy("k").orderBy("o"), Window.partitionBy("k")
+    other = Window.partitionBy(F.col("id") % 3).orderBy("o")
+    columns = [
+        (F.sum(F.col("id") + 1).over(w) / F.sum("id").over(whole)).alias("share"),
+        F.row_number().over(other),
+        F.col("x") * 2,
+        F.max("x").over(Window.partitionBy(F.col("k") + 0).orderBy(F.col("o") * 2)),
+    ]
+    found = assert_same(rows, *columns)
+    assert kss.explain(found).endswith("; 2 functions of other windows computed by Spark after it")
+
+
+def test_no_hot_key_and_no_rows(rows):
+    w = Window.partitionBy("id").orderBy("o")
+    assert_same(rows, F.row_number().over(w), F.sum("x").over(w), F.lag("x").over(w))
+    assert_same(rows.filter("k > 100"), F.row_number().over(w), F.lag("x").over(w))
+
+
+def test_rows_of_one_order_value(rows):
+    w = Window.partitionBy("k").orderBy(F.col("k") * 2)
+    assert_same(rows, F.rank().over(w), F.sum("id").over(w), F.cume_dist().over(w))
+
+
+def test_names_that_are_there_twice(rows):
+    df = rows.select("k", "o", F.col("id").alias("a.b"), F.col("x").alias("W_slot"), F.col("d").alias("k2"))
+    df = df.select("*", F.col("`a.b`").alias("K2"))
+    w = Window.partitionBy(df["k"]).orderBy("o")
+    assert_same(df, F.sum("`a.b`").over(w), F.lag(df["W_slot"]).over(w))
+
+
+def test_a_column_of_df_is_one_of_the_result(rows):
+    w = Window.partitionBy("k").orderBy("o")
+    found = kss.window(rows, F.row_number().over(w).alias("n"), workers=WORKERS, way="place")
+    assert found.select(rows["id"], "n").filter(rows["k"] == 0).count() == 743
+    again = kss.window(found, F.sum("n").over(w).alias("m"), workers=WORKERS, way="plain")
+    assert again.filter("k = 0").agg(F.max("m")).first()[0] == 743 * 744 // 2
+
+
+TIMES = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1))
+FLOATS = st.sampled_from([0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1.5, -2.5])
+ORDERS = {
+    "bigint": (T.LongType(), st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3)),
+    "tinyint": (T.ByteType(), st.integers(-128, 127)),
+    "double": (T.DoubleType(), FLOATS | st.floats(width=64)),
+    "float": (T.FloatType(), FLOATS | st.floats(width=32)),
+    "decimal": (T.DecimalType(38, 18), st.decimals(-10, 10, places=18)),
+    "string": (T.StringType(), st.text(max_size=3) | st.sampled_from(["", "'", "a\0", "\\", "ä"])),
+    "binary": (T.BinaryType(), st.binary(max_size=2).map(bytearray)),
+    "boolean": (T.BooleanType(), st.booleans()),
+    "date": (T.DateType(), TIMES.map(dt.datetime.date)),
+    "timestamp": (T.TimestampType(), TIMES.map(lambda time: time.replace(tzinfo=dt.UTC))),
+    "timestamp_ntz": (T.TimestampNTZType(), TIMES),
+}
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+@pytest.mark.parametrize("name", ORDERS)
+def test_orders_of_all_types(spark, name, data):
+    type_, values = ORDERS[name]
+    drawn = data.draw(st.lists(st.none() | values, min_size=1, max_size=60))
+    keys = data.draw(st.lists(st.sampled_from([1, 1, 1, 2, None]), min_size=1, max_size=9))
+    made = [(at, keys[at % len(keys)], value, Decimal(at % 7) / 3) for at, value in enumerate(drawn)]
+    schema = (
+        T.StructType().add("id", "long").add("k", "integer").add("o", type_).add("d", T.DecimalType(38, 10))
+    )
+    df = spark.createDataFrame(made, schema).coalesce(2)
+    sorts = [
+        getattr(F.col("o"), f"{way}_nulls_{nulls}")()
+        for way in ("asc", "desc")
+        for nulls in ("first", "last")
+    ]
+    by_value = Window.partitionBy("k").orderBy(data.draw(st.sampled_from(sorts)))
+    by_row = by_value.partitionBy("k").orderBy(data.draw(st.sampled_from(sorts)), F.desc("id"))
+    if data.draw(st.booleans()):
+        columns = [F.rank().over(by_value), F.dense_rank().over(by_value), F.cume_dist().over(by_value)]
+        columns += [F.sum("d").over(by_value), F.sum("id").over(by_value.rangeBetween(NOW, LAST))]
+        columns += [F.percent_rank().over(by_value), F.max("id").over(by_value.rangeBetween(FIRST, LAST))]
+    else:
+        columns = [F.row_number().over(by_row), F.lag("o").over(by_row), F.first("o").over(by_row)]
+        columns += [F.lead("d", 2).over(by_row), F.sum("d").over(by_row.rowsBetween(NOW, LAST))]
+        columns += [
+            F.count("o").over(by_row.rowsBetween(-2, 3)),
+            F.last("o").over(by_row.rowsBetween(NOW, LAST)),
+        ]
+    assert_same(df, *columns, workers=data.draw(st.integers(2, 6)))
+
+
+def by_order():
+    return Window.partitionBy("k").orderBy("o")
+
+
+W = "(PARTITION BY k ORDER BY o"
+WHOLE = {
+    f"sum(x) OVER {W} RANGE 3 PRECEDING)": "the frame of sum is a range of values",
+    f"lag(x, 1) IGNORE NULLS OVER {W})": "lag(`x`, 1) ignores nulls",
+    f"sum(x) OVER {W} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)": "the frame of sum(`x`) is bounded",
+    f"collect_list(x) OVER {W})": "collect_list over an unbounded frame is not made of the results of",
+    f"stddev_samp(x) OVER {W})": "stddev_samp over an unbounded frame is not made of the results of",
+    f"avg(d) OVER {W})": "avg(`d`) is of type decimal(14,6)",
+    f"last(x, true) OVER {W})": "last(`x`) ignores nulls",
+    f"nth_value(x, 2) OVER {W} ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING) + first(x) OVER {W} "
+    "ROWS BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING)": "the frame of first(`x`) is bounded on one side",
+    f"nth_value(x, 2) OVER {W} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)": "nth_value(`x`, 2) looks",
+    f"sum(x) FILTER (WHERE x > 3) OVER {W})": "sum(",
+    "first(x) OVER (PARTITION BY k)": "first(`x`) depends on an order, and its window has none",
+    "count(x) OVER (PARTITION BY k ORDER BY array(o))": "an order column is of type array<bigint>",
+    "o + 1": "there are no windows",
+}
+
+
+@pytest.mark.parametrize("sql", WHOLE)
+def test_what_cannot_be_split(rows, sql):
+    reason = re.escape(WHOLE[sql])
+    with pytest.raises(ValueError, match=rf"^way must be 'plain' or None here, got 'place': {reason}"):
+        kss.window(rows, F.expr(sql), workers=WORKERS, way="place")
+    if not sql.startswith("count"):  # types are looked at once there is a plan
+        found = kss.window(rows, F.expr(sql).alias("w"), workers=WORKERS)
+        assert re.match(f"plain: {reason}", kss.explain(found))
+
+
+def test_python_is_left_to_spark(rows):
+    total = F.udf(lambda value: value, "long")
+    column = F.sum(total("id")).over(by_order())
+    found = kss.window(rows, column, workers=WORKERS)
+    assert kss.explain(found).startswith("plain: ")
+    with pytest.raises(ValueError, match=r"^way must be 'plain' or None here, got 'place': df is read twice"):
+        kss.window(rows, column, workers=WORKERS, way="place")
+
+
+def test_keys_by_chance_are_left_to_spark(rows):
+    df = rows.withColumn("k", F.when(F.rand() < 0.5, 0).otherwise(1))
+    with pytest.raises(ValueError, match="got 'place': df is read twice, and its rows or values may differ"):
+        kss.window(df, F.row_number().over(by_order()), workers=WORKERS, way="place")
+
+
+def test_sums_that_may_overflow(spark):
+    df = spark.range(200).select(F.lit(0).alias("k"), F.col("id").alias("o"), F.lit(2**60).alias("x"))
+    for type_ in ("bigint", "decimal(38,18)"):
+        big = df.withColumn("x", F.col("x").cast(type_))
+        with pytest.raises(ValueError, match=r"got 'place': the sum of `x` may overflow$"):
+            kss.window(big, F.sum("x").over(by_order()), workers=WORKERS, way="place")
+
+
+def test_few_slots_are_plain(rows):
+    found = kss.window(rows, F.row_number().over(by_order()), workers=WORKERS)
+    assert kss.explain(found).startswith("plain: splitting would gain too little")
+    plain = kss.window(rows, F.row_number().over(by_order()), way="plain")
+    assert kss.explain(plain) == "plain: as way='plain' requires"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"workers": 0}, ValueError, "workers must be in 1..=65536, got 0"),
+        ({"workers": None}, ValueError, "workers must be given without a plan"),
+        ({"plan": "a.json"}, TypeError, "plan must be a Plan that kss.plan made, got str"),
+        ({"way": "broadcast"}, ValueError, "way must be 'plain', 'place' or None, got 'broadcast'"),
+    ],
+)
+def test_wrong_arguments_are_refused(rows, arguments, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        kss.window(rows, F.row_number().over(by_order()), **({"workers": 3} | arguments))
+
+
+def test_wrong_columns_are_refused(rows):
+    with pytest.raises(TypeError, match=r"^columns must be such as F\.row_number\(\)\.over\(w\), got str$"):
+        kss.window(rows, "id", workers=3)
+    with pytest.raises(ValueError, match=r"^columns must hold at least one"):
+        kss.window(rows, workers=3)
+    with pytest.raises(TypeError, match=r"^df must be a Spark DataFrame, got int$"):
+        kss.window(7, F.row_number().over(by_order()), workers=3)
