@@ -170,51 +170,75 @@ def of_keys(hash_column: str, keys: Sequence[FrequentKey]) -> str:
     return f"{in_sql(hash_column)} IN ({', '.join(f'{each.hash}L' for each in keys)})" if keys else "false"
 
 
-def part_in_sql(
-    hash_column: str, order: Sequence[Order], types: Sequence[T.DataType], ranges: Sequence[Ranges]
-) -> str:
-    """Return the part that a row is in, in SQL, INT; -1 for those of other keys."""
+def with_part(
+    rows: DataFrame,
+    hash_column: str,
+    order: Sequence[Order],
+    types: Sequence[T.DataType],
+    ranges: Sequence[Ranges],
+    part: str,
+) -> DataFrame:
+    """Add the part that each row is in, INT; -1 for those of other keys.
+
+    The cuts are searched in steps, each a projection: one expression of all would be too large to compile.
+    A filter by the part must not be pushed down through them, as each step has the one before several times.
+    """
     if not ranges:
-        return "-1"
-    whens = []
-    for each in ranges:
-        tree = _tree(order, types, each.cuts, each.first, 0, len(each.cuts))
-        whens.append(f"WHEN {each.key.hash}L THEN {tree}")
-    return f"CASE {in_sql(hash_column)} {' '.join(whens)} ELSE -1 END"
-
-
-def _tree(
-    order: Sequence[Order], types: Sequence[T.DataType], cuts: Sequence[Cut], first: int, low: int, high: int
-) -> str:
-    """Return the part of a row in SQL, which is at least at `low` and before the cut `high`."""
-    if low == high:
-        return str(first + low)
-    middle = (low + high) // 2
-    after = _is_after(order, types, cuts[middle])
-    return (
-        f"IF({after}, {_tree(order, types, cuts, first, middle + 1, high)}, "
-        f"{_tree(order, types, cuts, first, low, middle)})"
+        return rows.select("*", F.lit(-1).alias(part))
+    key, cuts = f"{part}_key", [f"{part}_cuts_{at}" for at in range(len(order))]
+    whens = " ".join(f"WHEN {each.key.hash}L THEN {at}" for at, each in enumerate(ranges))
+    all_cuts = [cut for each in ranges for cut in each.cuts]
+    arrays = [
+        F.expr(f"CAST(array({', '.join(_read(cut[at], type_) for cut in all_cuts)}) AS {_array(type_)})")
+        for at, type_ in enumerate(types)
+    ]
+    rows = rows.select(
+        "*",
+        F.expr(f"CASE {in_sql(hash_column)} {whens} ELSE -1 END").alias(key),
+        *(array.alias(name) for array, name in zip(arrays, cuts, strict=True)),
     )
+    ends = list(accumulate(len(each.cuts) for each in ranges))
+    has_nulls = [any(cut[at] is None for cut in all_cuts) for at in range(len(order))]
+    rows = rows.withColumn(part, F.expr(looked_up([0, *ends[:-1]], key)))
+    for bit in reversed(range(max(len(each.cuts) for each in ranges).bit_length())):
+        next_ = f"{part} + {1 << bit}"
+        after = _is_after(order, [f"get({name}, {next_} - 1)" for name in cuts], has_nulls)
+        rows = rows.withColumn(
+            part, F.expr(f"IF({next_} <= {looked_up(ends, key)} AND {after}, {next_}, {part})")
+        )
+    return rows.withColumn(part, F.expr(f"IF({key} < 0, -1, {part} + {key})")).drop(key, *cuts)
 
 
-def _is_after(order: Sequence[Order], types: Sequence[T.DataType], cut: Cut) -> str:
-    """Return in SQL whether a row is sorted to a cut or after it."""
+def looked_up(numbers: Sequence[int], at: str) -> str:
+    """Return the number at a place, in SQL, null where there is none; the array is one literal."""
+    return f"get(CAST(split('{','.join(map(str, numbers))}', ',') AS ARRAY<INT>), {at})"
+
+
+def _array(type_: T.DataType) -> str:
+    return f"ARRAY<{type_.simpleString()}>"
+
+
+def _is_after(order: Sequence[Order], values: Sequence[str], has_nulls: Sequence[bool]) -> str:
+    """Return in SQL whether a row is sorted to a cut or after it; `values` are those of the cut."""
     found = ""
-    for each, type_, text in reversed(list(zip(order, types, cut, strict=True))):
-        name, value = in_sql(each.name), _read(text, type_)
+    for each, value, may_be_null in reversed(list(zip(order, values, has_nulls, strict=True))):
+        name = in_sql(each.name)
         if found:
-            same = f"{name} <=> {value}"
-            found = f"({_compared(each, name, value, text, '')} OR ({same} AND {found}))"
+            strictly = _compared(each, name, value, "", may_be_null)
+            found = f"({strictly} OR ({name} <=> {value} AND {found}))"
         else:
-            found = _compared(each, name, value, text, "=")
+            found = _compared(each, name, value, "=", may_be_null)
     return found
 
 
-def _compared(order: Order, name: str, value: str, text: str | None, equal: str) -> str:
-    """Return in SQL whether a value is after another one, or with "=" the same."""
-    if text is None:
-        if order.nulls_first:
-            return "true" if equal else f"{name} IS NOT NULL"
-        return f"{name} IS NULL" if equal else "false"
+def _compared(order: Order, name: str, value: str, equal: str, may_be_null: bool) -> str:
+    """Return in SQL whether a value is after that of a cut, or with "=" the same."""
     sign = ">" if order.ascending else "<"
-    return f"coalesce({name} {sign}{equal} {value}, {'false' if order.nulls_first else 'true'})"
+    found = f"coalesce({name} {sign}{equal} {value}, {'false' if order.nulls_first else 'true'})"
+    if not may_be_null:
+        return found
+    if order.nulls_first:
+        of_null = "true" if equal else f"{name} IS NOT NULL"
+    else:
+        of_null = f"{name} IS NULL" if equal else "false"
+    return f"IF({value} IS NULL, {of_null}, {found})"

@@ -12,7 +12,7 @@ from keysplit.spark.expr.hashes import plan_hash
 from keysplit.spark.keys import key_hash, seeded_hash_in_sql
 from keysplit.spark.names import in_sql, quoted
 from keysplit.spark.ordered.calls import Call, Unsplit
-from keysplit.spark.ordered.cuts import Ranges, of_keys, part_in_sql, ranges_of, uncut_type
+from keysplit.spark.ordered.cuts import Ranges, looked_up, of_keys, ranges_of, uncut_type, with_part
 from keysplit.spark.ordered.parse import frozen
 from keysplit.spark.ordered.pieces import Names, Pieces, pieces_of
 from keysplit.spark.ordered.summary import Slot, copies_of, slots_of, table_of
@@ -116,8 +116,8 @@ class _Split:
 
     def _in_parts(self, rows: DataFrame, ranges: Sequence[Ranges]) -> DataFrame:
         tie = [] if self._names.tie is None else [F.expr(self._tie()).alias(self._names.tie)]
-        part = part_in_sql(self._hash, self._order, self._types, ranges)
-        return rows.select("*", *tie, F.expr(part).alias(self._part))
+        rows = rows.select("*", *tie) if tie else rows
+        return with_part(rows, self._hash, self._order, self._types, ranges, self._part)
 
     def _tie(self) -> str:
         try:
@@ -167,7 +167,7 @@ class _Split:
         again = f"{self._part}_again"
         counted = values.groupBy(F.col(self._part).alias(again))
         counted = counted.agg(*(F.count("*").alias(name) for name in numbers))
-        joined = found.join(counted, F.expr(f"{in_sql(self._part)} = {in_sql(again)}"))
+        joined = frozen(found).join(frozen(counted), F.expr(f"{in_sql(self._part)} = {in_sql(again)}"))
         return joined.drop(again)
 
     def _ends(
@@ -184,7 +184,10 @@ class _Split:
         numbers = f"{self._names.own}_number"
         parts = ", ".join(str(part) for part, _ in places) or "-1"
         order = ", ".join([*(each.sql for each in self._order), in_sql(f"{self._names.own}_tie")])
-        numbered = hot.filter(f"{in_sql(self._part)} IN ({parts})").select(
+        # Spark pushes no filter below a column that is not deterministic, and this one needs it
+        near = f"IF({in_sql(numbers)} >= 0, {in_sql(self._part)} IN ({parts}), false)"
+        few = hot.select("*", F.monotonically_increasing_id().alias(numbers)).filter(near)
+        numbered = few.select(
             in_sql(self._part),
             F.expr(f"row_number() OVER (PARTITION BY {in_sql(self._part)} ORDER BY {order})").alias(numbers),
             *(
@@ -209,7 +212,7 @@ class _Split:
         """Send the rows to their workers, those near a range to that range, too."""
         request, part, home, slot = self._request, self._part, self._home, self._names.slot
         homes = [at for at, each in enumerate(slots) for _ in range(each.first, each.end)]
-        in_home = f"IF({part} < 0, -1, {_looked_up(homes, part)})" if slots else "-1"
+        in_home = f"IF({part} < 0, -1, {looked_up(homes, part)})" if slots else "-1"
         rows = rows.select("*", F.expr(in_home).alias(home))
         copied = [[str(each)] for each in homes]
         for at, each in enumerate(slots):
@@ -219,14 +222,15 @@ class _Split:
             texts = "|".join(",".join(each) if len(each) > 1 else "" for each in copied)
             text = f"get(split('{texts}', '[|]'), {part})"
             lists = f"IF({part} < 0 OR {text} = '', array({home}), CAST(split({text}, ',') AS ARRAY<INT>))"
-            rows = rows.withColumn(slot, F.expr(f"explode({lists})"))
+            # not `explode`, of which Spark makes a filter
+            rows = rows.withColumn(slot, F.expr(f"explode_outer({lists})"))
         else:
             rows = rows.withColumn(slot, F.expr(home))
         worker = request.worker_column
         rare = F.expr(f"CASE WHEN {part} < 0 THEN {in_sql(self._hash)} END")
         rows = with_worker(rows, self._plan, rare, None, worker)
         if slots:
-            theirs = _looked_up([each.worker for each in slots], slot)
+            theirs = looked_up([each.worker for each in slots], slot)
             rows = rows.withColumn(worker, F.expr(f"IF({slot} < 0, {in_sql(worker)}, {theirs})"))
         # before Spark 4.1 the windows would shuffle the rows once more
         return placed(rows, worker, request.workers) if versions.has_repartition_by_id(rows) else rows
@@ -242,11 +246,6 @@ class _Split:
         columns = [F.col(in_sql(name)) for name in self._request.columns.names if name]
         values = (F.expr(each.value).alias(name) for name, each in zip(results, self._pieces, strict=True))
         return joined.select(*columns, *values)
-
-
-def _looked_up(numbers: Sequence[int], at: str) -> str:
-    """Return the number at a place, in SQL; the array is one literal."""
-    return f"get(CAST(split('{','.join(map(str, numbers))}', ',') AS ARRAY<INT>), {at})"
 
 
 def _place(ranges: Ranges, counts: np.ndarray, number: int) -> tuple[int, int] | None:
