@@ -8,12 +8,10 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, _parse_datatype_json_string
 
-from keysplit.spark.names import in_sql
-from keysplit.spark.ordered.calls import KNOWN, RANKS, SHIFTS, Call, Frame, Order, Spec, Unsplit
-from keysplit.spark.session import is_connect
-from keysplit.spark.session.jvm import (
+from keysplit.spark.jvm import (
     PACKAGE,
     dataset,
+    is_connect,
     items,
     java_class,
     java_object,
@@ -21,6 +19,8 @@ from keysplit.spark.session.jvm import (
     plan_of,
     sequence,
 )
+from keysplit.spark.names import in_sql
+from keysplit.spark.ordered.calls import KNOWN, RANKS, SHIFTS, Call, Frame, Order, Spec, Unsplit
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _FUNCTIONS = {

@@ -7,6 +7,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.spark import versions
 from keysplit.spark.expr.columns import with_worker
 from keysplit.spark.expr.hashes import plan_hash
 from keysplit.spark.keys import key_hash, seeded_hash_in_sql
@@ -18,7 +19,6 @@ from keysplit.spark.ordered.pieces import Names, Pieces, pieces_of
 from keysplit.spark.ordered.summary import Slot, copies_of, slots_of, table_of
 from keysplit.spark.place import placed
 from keysplit.spark.request import Request
-from keysplit.spark.session import versions
 from keysplit.text import format_count
 
 # From this part of the hot keys' rows on, copying rows to other ranges costs more than splitting saves.

@@ -8,11 +8,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.spark.jvm import local_rows
 from keysplit.spark.names import in_sql
 from keysplit.spark.ordered.cuts import Ranges
 from keysplit.spark.ordered.parse import frozen
 from keysplit.spark.ordered.pieces import AFTER, BEFORE, Names, Pieces
-from keysplit.spark.session import local_rows
 
 
 @dataclass(frozen=True)

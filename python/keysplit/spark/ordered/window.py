@@ -8,9 +8,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.plan import Plan
+from keysplit.spark import versions
 from keysplit.spark.checks import refuse_other_frames, refuse_stream, type_name
 from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.identity import Query
+from keysplit.spark.jvm import slots as slots_of
 from keysplit.spark.names import free_names, in_sql, quoted
 from keysplit.spark.ordered.calls import ENDS, RANKS, SHIFTS, SUMS, Call, Spec, Unsplit
 from keysplit.spark.ordered.parse import Windows, windows_of
@@ -18,7 +20,6 @@ from keysplit.spark.ordered.split import by_ranges
 from keysplit.spark.ordered.unordered import by_aggregate
 from keysplit.spark.plan import make
 from keysplit.spark.request import GROUPING, Request, check, check_way, params_of, trusted_by
-from keysplit.spark.session import session_of, versions
 from keysplit.spark.strategy import Way, keys_are, reason_for_no_plan, reason_for_plain, took
 from keysplit.text import format_count
 
@@ -141,7 +142,7 @@ def _split(windows: Windows, plan: Any, workers: Any, way: str | None) -> tuple[
 
 def _planned(request: Request, calls: Sequence[Call]) -> Request:
     """Return a request with a plan, made if there is none, or raise Unsplit if splitting would not pay."""
-    chooses, slots = request.way is None, session_of(request.df).slots
+    chooses, slots = request.way is None, slots_of(request.df)
     if request.plan is None:
         reason = reason_for_no_plan(request.workers, slots) if chooses else None
         if reason is not None:
