@@ -10,20 +10,22 @@ from typing import Any
 from keysplit_experiments.measured.processes import cpu_s, jvm_pid
 
 
-def session(folder: str) -> Any:
+def session(folder: str, settings: Mapping[str, str] | None = None) -> Any:
     """Return a Spark session of two cores in this process, whose files are in a folder."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "4g")
         .config("spark.local.dir", folder)
-        .getOrCreate()
     )
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

@@ -99,9 +99,9 @@ def ranges_of(
     wanted = min(_MOST_ROWS, _ROWS_PER_RANGE * sum(len(each.workers) for each in keys))
     # few rows are read whole: a sample of them may have none of a range
     part = min(1.0, wanted / max(1.0, sum(each.count for each in keys)))
-    few = rows.select(hash_column, *(in_sql(each.name) for each in order)).filter(of_keys(hash_column, keys))
-    if part < 1.0:
-        few = few.sample(part, seed=0)
+    few = rows.select(hash_column, *(in_sql(each.name) for each in order))
+    few = few.sample(part, seed=0) if part < 1.0 else few
+    few = few.filter(of_keys(hash_column, keys))
     texts = [_written(each, type_) for each, type_ in zip(order, types, strict=True)]
     few = few.select("*", *(F.expr(text).alias(f"text_{at}") for at, text in enumerate(texts)))
     few = _sorted(few, hash_column, order)
@@ -119,7 +119,8 @@ def ranges_of(
 def _sorted(rows: DataFrame, hash_column: str, order: Sequence[Order]) -> DataFrame:
     columns = [F.col(in_sql(each.name)) for each in order]
     sorts = [_sort(column, each) for column, each in zip(columns, order, strict=True)]
-    return rows.orderBy(F.col(hash_column), *sorts)
+    # one partition: a sort of several would sample the rows in a job of its own
+    return rows.repartition(1).sortWithinPartitions(F.col(hash_column), *sorts)
 
 
 def _sort(column: Column, order: Order) -> Column:

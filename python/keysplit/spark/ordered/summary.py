@@ -90,7 +90,8 @@ def table_of(
         "key_end": [each.ranges.end for each in slots],
     }
     arrays = {name: pa.array(list(each), pa.int32()) for name, each in numbers.items()}
-    ranges = local_rows(summary, pa.table(arrays))
+    # tables of one partition are joined and aggregated without a shuffle
+    summary, ranges = summary.coalesce(1), local_rows(summary, pa.table(arrays)).coalesce(1)
     of_key = f"{in_sql(part)} >= key_first AND {in_sql(part)} < key_end"
     joined = ranges.join(summary, F.expr(of_key), "left")
     filters = {BEFORE: f"{in_sql(part)} < low", AFTER: f"{in_sql(part)} >= high"}
