@@ -332,3 +332,15 @@ def test_wrong_columns_are_refused(rows):
         kss.window(rows, workers=3)
     with pytest.raises(TypeError, match=r"^df must be a Spark DataFrame, got int$"):
         kss.window(7, F.row_number().over(by_order()), workers=3)
+
+
+def test_a_window_that_would_spill_is_split_on_few_slots(rows, monkeypatch):
+    w = by_order()
+    for room, begins in (
+        (1e9, "plain: splitting would gain too little"),
+        (1e3, "place: 1 key is split into"),
+    ):
+        monkeypatch.setattr("keysplit.spark.ordered.window.memory", lambda df, room=room: int(room))
+        found = kss.window(rows, F.row_number().over(w).alias("n"), F.dense_rank().over(w), workers=WORKERS)
+        assert kss.explain(found).startswith(begins)
+    assert re.search(r"; Spark's own window would sort about \d+ MB in 0 MB$", kss.explain(found))

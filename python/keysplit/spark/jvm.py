@@ -98,6 +98,14 @@ def slots(df: DataFrame) -> int | None:
     return _slots[context]
 
 
+def memory(df: DataFrame) -> int | None:
+    """Return how many bytes the tasks of the driver share for sorting and caching; None where `slots` is."""
+    if slots(df) is None:
+        return None
+    (driver,) = df.sparkSession.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+    return int(driver.totalOnHeapStorageMemory())
+
+
 def setting_of(spark: SparkSession) -> Setting:
     """Return a function that reads settings of a session.
 

@@ -12,6 +12,7 @@ from keysplit.spark import versions
 from keysplit.spark.checks import refuse_other_frames, refuse_stream, type_name
 from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.identity import Query
+from keysplit.spark.jvm import memory, size
 from keysplit.spark.jvm import slots as slots_of
 from keysplit.spark.names import free_names, in_sql, quoted
 from keysplit.spark.ordered.calls import ENDS, RANKS, SHIFTS, SUMS, Call, Spec, Unsplit
@@ -25,6 +26,8 @@ from keysplit.text import format_count
 
 # From so many task slots on a second look at the rows of hot keys is worth its time.
 _MANY = 8
+# A window holds rows twice: sorted, and as those of one key.
+_COPIES = 2
 
 
 def window(
@@ -120,7 +123,7 @@ def _split(windows: Windows, plan: Any, workers: Any, way: str | None) -> tuple[
     own = [replace(calls[at], spec=spec, frame=calls[at].frame) for at in chosen]
     names = frozenset(windows.named.get(name, name) for name in trusted_by(plan))
     request = check(base, keys, plan, workers, way=way, query=Query(base, names))
-    request = _planned(request, own)
+    request, added = _planned(request, own)
     its_results = [results[at] for at in chosen]
     assert request.plan is not None
     if spec.order:
@@ -132,6 +135,7 @@ def _split(windows: Windows, plan: Any, workers: Any, way: str | None) -> tuple[
     rows = rows.select("*", *(F.expr(calls[at].plain).alias(results[at]) for at in others))
     if others:
         why += f"; {format_count(len(others), 'function')} of other windows computed by Spark after it"
+    why += added
     kept = [in_sql(name) for name in windows.base.columns]
     rows = rows.select(
         *(F.expr(name) for name in kept),
@@ -140,26 +144,35 @@ def _split(windows: Windows, plan: Any, workers: Any, way: str | None) -> tuple[
     return rows, why
 
 
-def _planned(request: Request, calls: Sequence[Call]) -> Request:
-    """Return a request with a plan, made if there is none, or raise Unsplit if splitting would not pay."""
+def _planned(request: Request, calls: Sequence[Call]) -> tuple[Request, str]:
+    """Return a request with a plan, made if there is none, and an addition to the reason for splitting.
+
+    Raises:
+        Unsplit: if splitting would not pay, and the request names no way.
+    """
     chooses, slots = request.way is None, slots_of(request.df)
-    if request.plan is None:
-        reason = reason_for_no_plan(request.workers, slots) if chooses else None
-        if reason is not None:
+    sorted_, room = (size(request.df) or 0) * _COPIES, memory(request.df)
+    if chooses and request.plan is None:
+        reason = reason_for_no_plan(request.workers, slots)
+        if reason is not None and (room is None or sorted_ <= room):
             raise Unsplit(reason)
-        request = replace(request, plan=make(request)[0])
-    assert request.plan is not None
+    plan = request.plan or make(request)[0]
+    request = replace(request, plan=plan)
     if not chooses:
-        return request
-    reason = reason_for_plain(request.plan, slots)
-    if reason is None and not request.plan.splits:
+        return request, ""
+    sorted_ = int(sorted_ * plan.hash_busiest / plan.workers)
+    spills = room is not None and sorted_ > room
+    reason = reason_for_plain(plan, None if spills else slots)
+    if reason is None and not plan.splits:
         reason = "no key is hot"
     dense = any(call.function == "dense_rank" for call in calls)
-    if reason is None and dense and slots is not None and slots < _MANY:
+    if reason is None and dense and slots is not None and slots < _MANY and not spills:
         reason = f"dense_rank counts order values in one more pass, and {slots} tasks run at once"
     if reason is not None:
         raise Unsplit(reason)
-    return request
+    if not spills or room is None:
+        return request, ""
+    return request, f"; Spark's own window would sort about {sorted_ / 1e6:.0f} MB in {room / 1e6:.0f} MB"
 
 
 def _spec_of(calls: Sequence[Call]) -> Spec:
