@@ -26,6 +26,18 @@ def placed(df: DataFrame, worker_column: str, workers: int, keep: bool = True) -
     return rows if keep else rows.drop(worker_column)
 
 
+def placed_for_groups(df: DataFrame, worker_column: str, workers: int) -> DataFrame:
+    """Move each row as `placed` does, so that groups and windows by the worker column move none.
+
+    Before Spark 4.1 the column then holds other numbers, one for each worker: Spark finds rows in place only
+    by the column that moved them.
+    """
+    if not versions.has_repartition_by_id(df):
+        df = df.withColumn(worker_column, _preimage(worker_column, workers))
+        return df.repartition(workers, F.col(quoted(worker_column)))
+    return placed(df, worker_column, workers)
+
+
 def _preimage(worker_column: str, workers: int) -> Column:
     # Before Spark 4.1 `repartition` always hashes, so it gets numbers that hash to the right partitions.
     numbers = ",".join(map(str, preimages(workers)))

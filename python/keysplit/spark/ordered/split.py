@@ -7,7 +7,6 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark import versions
 from keysplit.spark.expr.columns import with_worker
 from keysplit.spark.expr.hashes import plan_hash
 from keysplit.spark.keys import key_hash, seeded_hash_in_sql
@@ -17,7 +16,7 @@ from keysplit.spark.ordered.cuts import Ranges, looked_up, of_keys, ranges_of, u
 from keysplit.spark.ordered.parse import frozen
 from keysplit.spark.ordered.pieces import Names, Pieces, pieces_of
 from keysplit.spark.ordered.summary import Slot, copies_of, slots_of, table_of
-from keysplit.spark.place import placed
+from keysplit.spark.place import placed_for_groups
 from keysplit.spark.request import Request
 from keysplit.text import format_count
 
@@ -232,8 +231,7 @@ class _Split:
         if slots:
             theirs = looked_up([each.worker for each in slots], slot)
             rows = rows.withColumn(worker, F.expr(f"IF({slot} < 0, {in_sql(worker)}, {theirs})"))
-        # before Spark 4.1 the windows would shuffle the rows once more
-        return placed(rows, worker, request.workers) if versions.has_repartition_by_id(rows) else rows
+        return placed_for_groups(rows, worker, request.workers)
 
     def _windows(self, rows: DataFrame, table: DataFrame, results: Sequence[str]) -> DataFrame:
         for by in ("by_row", "by_value"):  # Spark finds the rows sorted for the second
