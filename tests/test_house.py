@@ -187,7 +187,7 @@ LINES = {
     "spark/identity": 2_004,
     "spark/join": 875,
     "spark/online": 537,
-    "spark/ordered": 1_488,
+    "spark/ordered": 1_492,
     "spark/slices": 965,
     "spark/streaming": 5_493,
     "streams": 719,

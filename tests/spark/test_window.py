@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
+from keysplit.spark.ordered import split, unordered
 
 WORKERS = 5
 FIRST, LAST, NOW = Window.unboundedPreceding, Window.unboundedFollowing, Window.currentRow
@@ -306,6 +307,25 @@ def test_sums_that_may_overflow(spark):
         big = df.withColumn("x", F.col("x").cast(type_))
         with pytest.raises(ValueError, match=r"got 'place': the sum of `x` may overflow$"):
             kss.window(big, F.sum("x").over(by_order()), workers=WORKERS, way="place")
+
+
+def test_another_key_with_the_hash_of_a_hot_key(rows, monkeypatch):
+    """It is found also where no part of the order has rows of both keys."""
+    plan_hash = split.plan_hash
+
+    def colliding(request):
+        hot = F.lit(request.plan.split_keys[0].hash)
+        return F.when(F.col("k").isin(0, 3), hot).otherwise(plan_hash(request))
+
+    monkeypatch.setattr(split, "plan_hash", colliding)
+    df = rows.withColumn("k", F.when(F.col("id") % 5 > 1, 0).otherwise(3))
+    for order in ("o", "k"):
+        w = Window.partitionBy("k").orderBy(order)
+        with pytest.raises(ValueError, match=r"'place': another key has the hash of a hot key$"):
+            kss.window(df, F.rank().over(w), F.sum("id").over(w), workers=WORKERS, way="place")
+    w = Window.partitionBy("k")
+    monkeypatch.setattr(unordered, "plan_hash", colliding)
+    assert_same(df, F.sum("id").over(w), F.max("o").over(w), begins="place: results of hot keys")
 
 
 def test_few_slots_are_plain(rows):
