@@ -30,6 +30,7 @@ from killed_executor import ROWS, SOURCES, WORKERS, Job, cluster, reason, sessio
 from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 from quick_java import QUICK
 
@@ -126,7 +127,7 @@ TRIES = 4
 """Outputs of the tasks upstream may come in the same order once more, by chance."""
 
 JOINS = {"join": "place", "join_by_broadcast": "broadcast"}
-ACTS = (*JOINS, "apply", "write", "write_of_few_rows", "in_foreach_batch")
+ACTS = (*JOINS, "window", "apply", "write", "write_of_few_rows", "in_foreach_batch")
 
 
 def main():
@@ -203,7 +204,7 @@ def placed(numbers, plan, job, case):
 
 
 def acted(numbers, plan, job, case, *, hang):
-    """Join, apply a function, or write, downstream of a shuffle, or place a micro-batch; lose an executor."""
+    """Do what a case says downstream of a shuffle, and lose an executor."""
     spark = numbers.sparkSession
     below = numbers.withColumn("id", noted(job, "source")("id")).repartition(SOURCES, "id")
     rows = below.withColumn("id", noted(job, "route", hang=hang)("id"))
@@ -215,6 +216,18 @@ def acted(numbers, plan, job, case, *, hang):
         joined = kss.join(rows, right, "key", way=JOINS[case], **given)
         found = joined.mapInArrow(job.work("partial"), joined.schema)
         true = numbers.join(right, "key")
+    elif case == "window":
+        w = Window.partitionBy("key").orderBy(F.desc("id"))
+        columns = [
+            F.row_number().over(w).alias("n"),
+            F.sum("id").over(w).alias("sum"),
+            F.lag("id", 20).over(w).alias("before"),
+            F.sum("id").over(w.rowsBetween(-10, 10)).alias("near"),
+        ]
+        windows = kss.window(rows, *columns, way="place", **given)
+        job.forget()  # the order was sampled, and sums were taken
+        found = windows.mapInArrow(job.work("partial"), windows.schema)
+        true = numbers.select("*", *columns)
     elif case == "apply":
         slow, schema = job.work("partial"), "key long, n long, ids long"
 

@@ -239,6 +239,11 @@ class Job:
         if victim == str(executor()):
             time.sleep(60)
 
+    def forget(self):
+        """Forget all tasks so far: no executor was lost."""
+        for path in self.folder.glob("*-*-*-*"):
+            path.unlink()
+
     def ran(self):
         """Whether an executor was killed, tasks below that ran again, and copies of tasks that route."""
         # a task of a stage that runs again counts its attempts anew, a copy of a slow task is attempt 1

@@ -29,6 +29,7 @@ PLACED = [
 ]
 ACTS = [
     "join",
+    "window",
     "apply",
     "write",
     "write_of_few_rows",
