@@ -44,6 +44,10 @@ def test_identity(spark, server):
     run(PROGRAM.with_name("identity_on_connect.py"), KEYSPLIT_CONNECT=server)
 
 
+def test_window(spark, server):
+    run(PROGRAM.with_name("windows_on_connect.py"), KEYSPLIT_CONNECT=server)
+
+
 def test_to_kafka(spark, server, broker):
     pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
     topic = broker.create_topic("connect", WORKERS)

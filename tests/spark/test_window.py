@@ -105,7 +105,6 @@ def test_frames_of_rows(rows):
         rows,
         F.lag("id").over(w),
         F.lead("x", 3, -1.0).over(w),
-        F.expr("lag(id, -2, o) OVER (PARTITION BY k ORDER BY o)"),
         F.col("o") - F.lag("o", 2).over(w),
         *(function("x").over(near) for function in (*SUMS, F.stddev, F.collect_list)),
         F.first("x", ignorenulls=True).over(w.rowsBetween(-1, 2)),
@@ -116,6 +115,10 @@ def test_frames_of_rows(rows):
         *over_all(F.sum("id"), w),
         *over_all(F.first("id"), w),
     )
+
+
+def test_a_text_of_sql(rows):
+    assert_same(rows, F.expr("lag(id, -2, o) OVER (PARTITION BY k ORDER BY o)"))
 
 
 def test_frames_longer_than_a_range(rows):
@@ -178,7 +181,7 @@ def test_arithmetic_and_several_windows(rows):
 def test_no_hot_key_and_no_rows(rows):
     w = Window.partitionBy("id").orderBy("o")
     assert_same(rows, F.row_number().over(w), F.sum("x").over(w), F.lag("x").over(w))
-    assert_same(rows.filter("k > 100"), F.row_number().over(w), F.lag("x").over(w))
+    assert_same(rows.filter(F.col("k") > 100), F.row_number().over(w), F.lag("x").over(w))
 
 
 def test_rows_of_one_order_value(rows):

@@ -186,8 +186,9 @@ def local_rows(df: DataFrame, table: pa.Table) -> DataFrame:
     not limit its batches, and before Spark 4 it converts rows one by one.
     """
     spark: Any = df.sparkSession
+    schema = from_arrow_schema(table.schema)
     if is_connect(df):
-        return spark.createDataFrame(table if versions.takes_arrow_tables() else table.to_pandas())
+        return spark.createDataFrame(table if versions.takes_arrow_tables() else table.to_pandas(), schema)
     python = java_class(_PYTHON_SQL)
     rows = spark._sc._serialize_to_jvm(
         table.combine_chunks().to_batches(),
@@ -195,8 +196,7 @@ def local_rows(df: DataFrame, table: pa.Table) -> DataFrame:
         lambda name: python.readArrowStreamFromFile(name),
         lambda: spark._jvm.ArrowIteratorServer(),
     )
-    schema = from_arrow_schema(table.schema).json()
-    return DataFrame(python.toDataFrame(rows, schema, spark._jsparkSession), spark)
+    return DataFrame(python.toDataFrame(rows, schema.json(), spark._jsparkSession), spark)
 
 
 def collation_key(column: Column) -> Column:
@@ -221,6 +221,18 @@ def plan_of(df: DataFrame) -> Any:
 def relation_of(df: DataFrame) -> Any:
     """Return the relations of a Spark Connect DataFrame in the form in which its client sends them."""
     return df._plan.to_proto(df.sparkSession._client).root
+
+
+def column_of_sent(expression: Any) -> Column:
+    """Return the column of an expression in the form in which the client of Spark Connect sends it."""
+    from pyspark.sql.connect.column import Column as ConnectColumn
+    from pyspark.sql.connect.expressions import Expression
+
+    class Sent(Expression):  # type: ignore[misc]
+        def to_plan(self, session: Any) -> Any:
+            return expression
+
+    return ConnectColumn(Sent())
 
 
 def schema_of_relation(spark: SparkSession, relation: Any) -> StructType:

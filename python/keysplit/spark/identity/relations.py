@@ -20,7 +20,7 @@ from keysplit.spark.identity.known import ByChance, Determinism, names_in
 from keysplit.spark.jvm import Setting, relation_of, schema_of_relation
 from keysplit.spark.names import parts_of
 
-_FUNCTIONS = names_in(
+FUNCTIONS = names_in(
     """
     ! % & * + - / < <= <=> = == > >= ^ abs add_months and array array_contains array_distinct ascii between
     bround cbrt ceil ceiling coalesce concat concat_ws contains date_add date_format date_sub date_trunc
@@ -349,7 +349,7 @@ class Walk:
             return _worst(self._function(body), self._all(body.arguments, child))
         if name in _BY_CHANCE:
             return ByChance(f"{name} downstream of {child.order}") if child.order else name
-        if name not in _FUNCTIONS | _GENERATORS or (self._anew and name in _READING_TIMES):
+        if name not in FUNCTIONS | _GENERATORS or (self._anew and name in _READING_TIMES):
             return f"the function {name}, which keysplit does not know"
         return self._all(body.arguments, child)
 
@@ -378,7 +378,7 @@ class Walk:
             return _first(self._rows_of(getattr(body, each), child) for each in _MADE_OF[kind])
         is_function = kind == "common_inline_user_defined_function" or (
             kind == "unresolved_function"
-            and (body.is_user_defined_function or body.function_name.lower() in _FUNCTIONS | _BY_CHANCE)
+            and (body.is_user_defined_function or body.function_name.lower() in FUNCTIONS | _BY_CHANCE)
         )
         return _first(self._rows_of(each, child) for each in body.arguments) if is_function else why
 

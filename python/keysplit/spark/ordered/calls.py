@@ -1,9 +1,10 @@
 """A window function as a user called it, and whether ranges of the order can compute it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType
 
 from keysplit.spark.names import in_sql
@@ -173,6 +174,25 @@ class Call:
     def _why_no_end(self) -> str | None:
         suffix = self.function == "nth_value" and self.frame.lower == 0
         return f"{self.name} looks for a row from the current one on" if suffix else None
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What `df.select("*", *columns)` computes.
+
+    Attributes:
+        base: the rows of `df`, and after its columns the arguments, keys and orders that are no columns.
+        named: the names of the columns of `base` that are those of `df`, by what they are called there.
+        calls: the window functions.
+        results: names for the columns of their results.
+        finish: takes `base` with one more column for each call, and returns the columns of the user.
+    """
+
+    base: DataFrame
+    named: Mapping[str, str]
+    calls: Sequence[Call]
+    results: Sequence[str]
+    finish: Callable[[DataFrame], DataFrame]
 
 
 def over(function: str, keys: Iterable[str], order: Iterable[str], frame: Frame | None) -> str:

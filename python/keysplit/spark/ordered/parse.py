@@ -1,7 +1,6 @@
 """The windows in columns, read from the plan that Spark has analysed. All private calls of this room."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -19,8 +18,9 @@ from keysplit.spark.jvm import (
     plan_of,
     sequence,
 )
-from keysplit.spark.names import in_sql
-from keysplit.spark.ordered.calls import KNOWN, RANKS, SHIFTS, Call, Frame, Order, Spec, Unsplit
+from keysplit.spark.names import free_names, in_sql
+from keysplit.spark.ordered import connect
+from keysplit.spark.ordered.calls import KNOWN, RANKS, SHIFTS, Call, Frame, Order, Spec, Unsplit, Windows
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _FUNCTIONS = {
@@ -38,23 +38,6 @@ _FUNCTIONS = {
 _IGNORING = ("First", "Last", "NthValue", "Lag", "Lead")
 
 
-@dataclass(frozen=True)
-class Windows:
-    """What `df.select("*", *columns)` computes.
-
-    Attributes:
-        base: the rows of `df`, and after its columns the arguments, keys and orders that are no columns.
-        named: the names of the columns of `base` that are those of `df`, by what they are called there.
-        calls: the window functions.
-        finish: takes `base` with one more column for each call, and returns the columns of the user.
-    """
-
-    base: DataFrame
-    named: Mapping[str, str]
-    calls: Sequence[Call]
-    finish: Callable[[DataFrame], DataFrame]
-
-
 def windows_of(df: DataFrame, plain: DataFrame) -> Windows:
     """Read the windows of `plain`, which is `df.select("*", *columns)`.
 
@@ -62,7 +45,7 @@ def windows_of(df: DataFrame, plain: DataFrame) -> Windows:
         Unsplit: if there is one that keysplit does not know.
     """
     if is_connect(df):
-        raise Unsplit("Spark Connect shows no windows")
+        return connect.read(df, plain)
     try:
         return _read(df, plain)
     except Py4JError as error:
@@ -71,6 +54,8 @@ def windows_of(df: DataFrame, plain: DataFrame) -> Windows:
 
 def frozen(df: DataFrame) -> DataFrame:
     """Run a small query, and return its rows as they are, of whatever types: reading them runs nothing."""
+    if is_connect(df):
+        return connect.frozen(df)
     plan = plan_of(df)
     rows = df._jdf.queryExecution().executedPlan().executeCollect()
     local = java_class(f"{_LOGICAL}LocalRelation")
@@ -120,7 +105,8 @@ def _read(df: DataFrame, plain: DataFrame) -> Windows:
             plan = project.withNewChildren(sequence(plan))
         return DataFrame(dataset(df).ofRows(spark._jsparkSession, plan), spark)
 
-    return Windows(base, named, [call for _, call in found], finish)
+    results = free_names(base, "result", list(map(str, range(len(found)))))
+    return Windows(base, named, [call for _, call in found], results, finish)
 
 
 def _as(source: Any, target: Any) -> Any:

@@ -14,9 +14,9 @@ from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.identity import Query
 from keysplit.spark.jvm import memory, size
 from keysplit.spark.jvm import slots as slots_of
-from keysplit.spark.names import free_names, in_sql, quoted
-from keysplit.spark.ordered.calls import ENDS, RANKS, SHIFTS, SUMS, Call, Spec, Unsplit
-from keysplit.spark.ordered.parse import Windows, windows_of
+from keysplit.spark.names import in_sql, quoted
+from keysplit.spark.ordered.calls import ENDS, RANKS, SHIFTS, SUMS, Call, Spec, Unsplit, Windows
+from keysplit.spark.ordered.parse import windows_of
 from keysplit.spark.ordered.split import by_ranges
 from keysplit.spark.ordered.unordered import by_aggregate
 from keysplit.spark.plan import make
@@ -112,7 +112,7 @@ def _split(windows: Windows, plan: Any, workers: Any, way: str | None) -> tuple[
     spec = _spec_of(calls)
     chosen = [at for at, call in enumerate(calls) if _belongs(call, spec)]
     others = [at for at in range(len(calls)) if at not in chosen]
-    results = _results(base, len(calls))
+    results = windows.results
     keys = [quoted(name) for name in spec.partition]
     if not keys:
         if plan is not None:
@@ -200,7 +200,3 @@ def _belongs(call: Call, spec: Spec) -> bool:
         return True
     same_key = call.spec.partition == spec.partition and not call.spec.order
     return same_key and call.frame.is_whole and call.function in SUMS and call.why_whole is None
-
-
-def _results(base: DataFrame, count: int) -> list[str]:
-    return free_names(base, "result", list(map(str, range(count))))

@@ -1,0 +1,163 @@
+"""`kss.window` on Spark Connect, run by a client of the server at $KEYSPLIT_CONNECT."""
+
+import os
+import re
+
+import pytest
+import test_window
+from frames import KEYS, same_rows, skewed
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from test_window import FIRST, LAST, NOW, WORKERS, assert_same, over_all
+
+from keysplit import spark as kss
+from keysplit.spark.ordered import connect
+
+# The cases of classic sessions that run here, too.
+SHARED = (
+    *("ranks", "rows_of_equal_order", "sums", "ends", "frames_of_rows"),
+    *("one_answer_for_rows_of_equal_order", "without_partitions", "without_an_order"),
+    *("arithmetic_and_several_windows", "no_hot_key_and_no_rows", "names_that_are_there_twice"),
+    *("a_column_of_df_is_one_of_the_result", "python_is_left_to_spark", "keys_by_chance_are_left_to_spark"),
+    *("sums_that_may_overflow", "wrong_arguments_are_refused", "wrong_columns_are_refused"),
+)
+rows = test_window.rows
+globals().update({f"test_{name}": getattr(test_window, f"test_{name}") for name in SHARED})
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = SparkSession.builder.remote(os.environ["KEYSPLIT_CONNECT"]).getOrCreate()
+    yield session
+    session.stop()
+
+
+def by_order():
+    return Window.partitionBy("k").orderBy("o")
+
+
+def test_values_of_all_types(spark):
+    """Single values of other ranges come to the client and go back to the server."""
+    names = [name for name in KEYS if name not in ("array", "struct")]
+    fields = [T.StructField(name, KEYS[name][0]) for name in names]
+    schema = T.StructType([*(T.StructField(name, T.IntegerType()) for name in "ko"), *fields])
+    columns = [skewed(KEYS[name][1], 60) for name in names]
+    values = [(at % 9 // 8, at, *each) for at, each in enumerate(zip(*columns, strict=True))]
+    df = spark.createDataFrame(values, schema)
+    assert_same(df, *(each for name in names for each in over_all(F.last(name), by_order())[2:]))
+    arrays = df.withColumn("a", F.array("o"))
+    with pytest.raises(ValueError, match=r": values of type array<int> cannot be kept exactly on Spark Conn"):
+        kss.window(arrays, F.last("a").over(by_order().rowsBetween(NOW, LAST)), workers=WORKERS, way="place")
+
+
+def test_what_the_client_keeps_is_exact(spark):
+    # both hours of a change of clocks, the first and last years, bytes that are no text
+    micros = (1729989000000000, 1729992600000000, -62135596800000000 + 7, 253402300799999999, -5)
+    df = spark.createDataFrame([(at,) for at in micros], "m long").selectExpr(
+        "timestamp_micros(m) AS t",
+        "CAST(timestamp_micros(m) AS TIMESTAMP_NTZ) AS n",
+        "date_from_unix_date(CAST(m / 86400000000 AS INT)) AS d",
+        "make_dt_interval(0, 0, 0, m / 1000000.0BD) AS i",
+        "CAST(m AS DECIMAL(38, 18)) AS c",
+        "CAST(if(m % 2 = 0, 'NaN', '-0.0') AS DOUBLE) AS f",
+        "CAST(X'FF41' AS STRING) AS s",
+    )
+    kept = connect.frozen(df)
+    shown = ["hex(CAST(s AS BINARY))", "unix_micros(t)", "unix_date(d)", "CAST(n AS STRING)", "c", "i", "f"]
+    assert kept.schema == df.schema
+    assert same_rows(kept.selectExpr(*shown), df.selectExpr(*shown))
+    assert connect.frozen(df.filter("false")).schema == df.schema
+
+
+def test_columns_without_names_and_of_each_other(rows):
+    w = by_order()
+    df = rows.withColumn("s", F.struct("x", F.col("id").alias("n")))
+    columns = [
+        F.row_number().over(w).alias("n"),
+        F.col("n") * 2,
+        F.col("o") - F.lag("s.n", 1, F.col("K")).over(w),
+        F.when(df["x"] > 3, F.sum(df["x"]).over(w)).otherwise(F.col("s.n")).cast("string"),
+        F.lead("s.n").over(w).isNull() | ~(F.col("s")["x"] > 5),
+        F.coalesce(F.lit(None), F.rank().over(w)).alias("r", metadata={"a": 1}),
+    ]
+    found = kss.window(df, *columns, workers=WORKERS, way="place")
+    expected = df.select("*", *columns)
+    assert found.columns == expected.columns
+    assert found.schema["r"].metadata == {"a": 1}
+    assert same_rows(found, expected)
+
+
+def test_columns_of_both_sides_of_a_join(spark, rows):
+    other = spark.range(9).withColumnRenamed("id", "k")
+    df = rows.join(other, rows["k"] == other["k"])
+    w = Window.partitionBy(other["k"]).orderBy(rows["o"])
+    assert_same(df, F.rank().over(w), rows["k"] + F.sum(rows["id"]).over(w))
+
+
+def test_files_are_read_twice_and_tables_are_not(spark, rows, tmp_path):
+    rows.write.parquet(str(tmp_path / "rows"))
+    df = spark.read.parquet(str(tmp_path / "rows"))
+    assert_same(df, F.row_number().over(by_order()))
+    df.createOrReplaceTempView("of_windows")
+    reason = "df is read twice, and its rows or values may differ the second time: a table or view, of which"
+    with pytest.raises(ValueError, match=f"got 'place': {reason}"):
+        kss.window(spark.table("of_windows"), F.rank().over(by_order()), workers=WORKERS, way="place")
+
+
+def test_one_request_reads_the_windows(monkeypatch, rows):
+    rank, asked = F.rank().over(by_order()), []
+    columns = [rank, rank + F.rank().over(by_order()), F.sum(F.col("id") + 1).over(by_order())]
+    plain = rows.select("*", *columns)
+    assert plain.columns
+    analyse = type(rows.sparkSession.client)._analyze
+    monkeypatch.setattr(
+        type(rows.sparkSession.client),
+        "_analyze",
+        lambda *args, **kwargs: asked.append(args) or analyse(*args, **kwargs),
+    )
+    windows = connect.read(rows, plain)
+    assert [call.name for call in windows.calls] == ["rank()", "sum(`wargument0`)"]
+    assert len(asked) == 1
+
+
+def whole():
+    """Return columns that are left to Spark, and why."""
+    w, x = by_order(), F.col("x")
+    text, unknown = "a column has a text of SQL, which only the server of", "which keysplit does not know on"
+    return {
+        "text": (F.expr("rank() OVER (PARTITION BY k ORDER BY o)"), text),
+        "text next to a window": (F.expr("id + 1") + F.rank().over(w), text),
+        "function": (F.rand() + F.rank().over(w), f"a column has the function rand, {unknown}"),
+        "python": (
+            F.udf(lambda value: value, "int")(F.rank().over(w)),
+            f"a column has the expression common_inline_user_defined_function, {unknown}",
+        ),
+        "called": (
+            F.call_function("sum", x).over(w),
+            f"a column has the expression call_function, {unknown}",
+        ),
+        "star": (F.struct("*", F.rank().over(w)), f"a column has the expression unresolved_star, {unknown}"),
+        "generator": (F.explode(F.array("id")), "a column has the function explode"),
+        "range": (F.sum("x").over(w.rangeBetween(-3, NOW)), "the frame of sum is a range of values"),
+        "one side": (F.sum("x").over(w.rowsBetween(FIRST, -1)), "the frame of sum(`x`) is bounded on one"),
+        "lists": (F.collect_list("x").over(w), "collect_list over an unbounded frame is not made of the"),
+        "nulls": (F.last("x", ignorenulls=True).over(w), "last(`x`) ignores nulls"),
+        "average": (F.avg("d").over(w), "avg(`d`) is of type decimal(14,6)"),
+        "no order": (F.first("x").over(Window.partitionBy("k")), "first(`x`) depends on an order, and its"),
+        "unknown": (F.any_value("x").over(w), "any_value is no window function that keysplit knows"),
+        "literals": (
+            F.percentile_approx("x", [0.5, 0.9]).over(w.rowsBetween(-2, 2)),
+            "Spark cannot compute its windows apart from the other columns",
+        ),
+        "none": (x + 1, "there are no windows that Spark computes over the rows of df"),
+    }
+
+
+def test_what_cannot_be_split(rows):
+    for name, (column, reason) in whole().items():
+        with pytest.raises(ValueError, match=r"^way must be") as error:
+            kss.window(rows, column, workers=WORKERS, way="place")
+        assert f" here, got 'place': {reason}" in str(error.value), name
+    found = kss.window(rows, F.rand() + F.rank().over(by_order()), workers=WORKERS)
+    assert re.match("plain: a column has the function rand, which keysplit does not", kss.explain(found))
