@@ -20,6 +20,18 @@ class Calls:
 
 
 @contextmanager
+def jobs_of(spark, found):
+    """Add the numbers of the jobs that are run within to a list."""
+    group = f"jobs of {id(found)}"
+    spark.sparkContext.setJobGroup(group, group)
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        found += spark.sparkContext.statusTracker().getJobIdsForGroup(group)
+
+
+@contextmanager
 def no_job(spark, name):
     """Fail if what is done within runs a job; the name is that of its jobs alone."""
     spark.sparkContext.setJobGroup(name, name)

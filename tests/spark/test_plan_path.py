@@ -61,6 +61,18 @@ def test_a_plan_is_made_once_and_then_loaded(day, other_day, made, path, request
     assert kss.plan(other_day, "key", grouping=made.grouping, path=path, max_age="30 days") == made
 
 
+def test_a_plan_is_loaded_for_the_order_that_it_was_made_for(day, path, request):
+    made = kss.plan(day, "key", 4, order_by=F.desc("v"), path=path)
+    request.getfixturevalue("no_job")
+    assert kss.plan(day, "key", 4, order_by=day["v"].desc(), path=path) == made
+    its = r"it has \['v bigint DESC NULLS LAST'\], got "
+    for other in ("v", F.desc_nulls_first("v"), ["v", "key"], None):
+        with pytest.raises(ValueError, match=rf"must be for the same order_by: {its}(\['v bigint |None)"):
+            kss.plan(day, "key", 4, order_by=other, path=path)
+    with pytest.raises(ValueError, match=rf"must be for the same order_by: {its}\['v string DESC"):
+        kss.plan(day.withColumn("v", F.col("v").cast("string")), "key", 4, order_by=F.desc("v"), path=path)
+
+
 def test_a_plan_is_made_again_from_its_age_on(day, other_day, made, path):
     made.save(path)
     aged(path, 29)
@@ -92,6 +104,7 @@ OTHER = [
     ({"weight": "v"}, "weight"),
     ({"row_id": "v"}, "row_id"),
     ({"trust": "v"}, "trust"),
+    ({"order_by": "v"}, "order_by"),
     ({"key": "s"}, "key"),
 ]
 

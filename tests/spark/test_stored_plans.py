@@ -14,12 +14,16 @@ import pytest
 
 import keysplit as ks
 from keysplit import paths
-from keysplit.plan import PLANS, FrequentKey, Sample, stored
+from keysplit.plan import PLANS, FrequentKey, KeyCuts, OrderColumn, OrderCuts, Sample, stored
 from keysplit.spark import Plan
 
 # Each version's file was written once, by the keysplit that brought the version, and never changes.
 GOLDEN = Path(__file__).parent.parent / "golden" / "plans"
 ROW_ID = ("id", "`a.b`")
+ORDER = OrderCuts(
+    (OrderColumn("day.of`it", False, False, "date"), OrderColumn("ż", True, True, "string")),
+    (KeyCuts(-5, (0.25, 0.5, 0.75), (("19800", "C5BC"), ("-1", None), (None, ""))),),
+)
 SAMPLE = Sample(rows=1234, fraction=0.125, effective=1000.5, confidence=0.95)
 
 
@@ -61,6 +65,7 @@ def test_every_version_is_read(version, kind):
     assert plan.weighted is (version >= 4)
     assert plan.heaviest == ((1250.5, 800.0) if version >= 5 else None)
     assert plan.trust == (("cleaned()", "day.of`it") if version >= 6 else ())
+    assert plan.order == (ORDER if version >= 7 else None)
     # where the rows of the first key go, of the second, and of three that are not frequent
     keys = np.array([-5] * 6 + [2**62] + [0, 2**52, -(2**53)])
     rows = np.array([0, 2**32 - 1, 3 << 61, (3 << 61) + 2**32 - 1, -1, -(2**32)] + [0] * 4)
@@ -80,13 +85,28 @@ def test_a_plan_is_written_in_the_oldest_version_that_holds_it(version):
     assert pickle.loads(pickle.dumps(plan)) == plan
 
 
-@pytest.mark.parametrize(("field", "value"), [("row_id", ("id",)), ("trust", ("id", "cleaned()"))])
+@pytest.mark.parametrize(
+    ("field", "value"), [("row_id", ("id",)), ("trust", ("id", "cleaned()")), ("order", ORDER)]
+)
 def test_what_operations_take_from_a_plan_is_part_of_it(plan, field, value):
     other = replace(plan, **{field: value})
     assert getattr(Plan.from_json(other.to_json()), field) == value
     assert getattr(other.with_workers(3), field) == value
     assert other != plan
-    assert f"{field}: {getattr(plan, field)}, the other has {value}" in plan.compare(other)
+    text = value.text if field == "order" else value
+    assert f"{field}: {getattr(plan, field)}, the other has {text}" in plan.compare(other)
+
+
+def test_the_cuts_of_a_plan_are_described(plan):
+    first, other = (
+        replace(plan, order=replace(ORDER, keys=keys))
+        for keys in (ORDER.keys, (replace(ORDER.keys[0], hash=2**62),))
+    )
+    text = "day.of`it date DESC NULLS LAST, ż string ASC NULLS FIRST: 3 cuts of 1 key"
+    assert f"  ranges by {text}\n" in str(first)
+    assert "ranges by" not in str(plan)
+    assert first.compare(other) == f"order: {text}, the other has different cuts"
+    assert first.compare(plan) == f"order: {text}, the other has None"
 
 
 def test_a_parameter_that_a_plan_has_not_takes_its_default(monkeypatch):
@@ -109,6 +129,14 @@ def changed(base=1, **changes):
     return json.dumps({**json.loads(golden(base)), **changes})
 
 
+def changed_order(**changes):
+    return replace(Plan.from_json(golden(1)), order=replace(ORDER, **changes)).to_json()
+
+
+def changed_cuts(**changes):
+    return changed_order(keys=(replace(ORDER.keys[0], **changes),))
+
+
 def changed_key(**changes):
     first, *others = json.loads(golden(1))["head"]
     return changed(head=[{**first, **changes}, *others])
@@ -120,6 +148,7 @@ def changed_key(**changes):
         (changed(version=99), "version 99"),
         (changed(row_id=["id"]), "the field 'row_id'"),
         (changed(5, trust=["id"]), "the field 'trust'"),
+        (changed(6, order=None), "the field 'order'"),
         (changed(2, salt=7), "the field 'salt'"),
         (changed(2, sample={}), "the field 'sample'"),
         (changed(3, sample={"rows": 1, "shade": 1}), "the field of a sample 'shade'"),
@@ -148,8 +177,8 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
     [
         ("", "^text must be a plan as JSON"),
         ("[1]", "^text must be a plan that keysplit wrote"),
-        (changed(version=0), r"^version of the plan must be in 1\.\.=6, got 0$"),
-        (changed(version="1"), r"^version of the plan must be in 1\.\.=6, got '1'$"),
+        (changed(version=0), r"^version of the plan must be in 1\.\.=7, got 0$"),
+        (changed(version="1"), r"^version of the plan must be in 1\.\.=7, got '1'$"),
         (changed(grouping={"name": "d_choices", "workers": 1000}), "^plan is damaged: its keys, workers"),
         (changed(grouping=5), "^plan is damaged: TypeError"),
         (changed(head=[{}]), "^plan is damaged: KeyError"),
@@ -170,6 +199,20 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
         (changed(5, heaviest=5), "^plan is damaged: TypeError"),
         (changed(6, trust=5), "^plan is damaged: TypeError"),
         (changed(6, trust=[5]), "^plan is damaged: its keys, workers"),
+        (changed(7, order=5), "^plan is damaged: AttributeError"),
+        (changed(7, order={"columns": [], "keys": []}), "^plan is damaged: ValueError: .* checksum"),
+        (golden(7).replace('"19800"', '"19801"'), "^plan is damaged: ValueError: .* checksum"),
+        (changed_order(columns=()), "^plan is damaged: its keys, workers"),
+        (changed_order(columns=ORDER.columns[:1]), "^plan is damaged: its keys, workers"),
+        (
+            changed_order(columns=(replace(ORDER.columns[0], nulls_first=1), ORDER.columns[1])),
+            "^plan is damaged: its keys, workers",
+        ),
+        (changed_cuts(places=(0.25, 0.5)), "^plan is damaged: its keys, workers"),
+        (changed_cuts(places=(0.25, 0.75, 0.5)), "^plan is damaged: its keys, workers"),
+        (changed_cuts(places=(0.25, 0.5, 1.0)), "^plan is damaged: its keys, workers"),
+        (changed_cuts(cuts=(("1", "'"), ("2", "3"), ("4", "5"))), "^plan is damaged: its keys, workers"),
+        (changed_cuts(cuts=(("1", 2), ("2", "3"), ("4", "5"))), "^plan is damaged: TypeError"),
         (changed(total=0), "^plan is damaged: its keys, workers"),
         (changed_key(count=float("nan")), "^plan is damaged: its keys, workers"),
         (changed_key(count=-5), "^plan is damaged: its keys, workers"),

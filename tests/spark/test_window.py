@@ -1,16 +1,14 @@
 """Windows split by ranges of their order have the rows and types of Spark's own."""
 
-import datetime as dt
 import re
-from decimal import Decimal
 
 import pytest
 from frames import same_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from orders import ORDERS, drawn_frame, drawn_sorts
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from keysplit import spark as kss
 from keysplit.spark.ordered import split, unordered
@@ -204,42 +202,13 @@ def test_a_column_of_df_is_one_of_the_result(rows):
     assert again.filter("k = 0").agg(F.max("m")).first()[0] == 743 * 744 // 2
 
 
-TIMES = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1))
-FLOATS = st.sampled_from([0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1.5, -2.5])
-ORDERS = {
-    "bigint": (T.LongType(), st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3)),
-    "tinyint": (T.ByteType(), st.integers(-128, 127)),
-    "double": (T.DoubleType(), FLOATS | st.floats(width=64)),
-    "float": (T.FloatType(), FLOATS | st.floats(width=32)),
-    "decimal": (T.DecimalType(38, 18), st.decimals(-10, 10, places=18)),
-    "string": (T.StringType(), st.text(max_size=3) | st.sampled_from(["", "'", "a\0", "\\", "ä"])),
-    "binary": (T.BinaryType(), st.binary(max_size=2).map(bytearray)),
-    "boolean": (T.BooleanType(), st.booleans()),
-    "date": (T.DateType(), TIMES.map(dt.datetime.date)),
-    "timestamp": (T.TimestampType(), TIMES.map(lambda time: time.replace(tzinfo=dt.UTC))),
-    "timestamp_ntz": (T.TimestampNTZType(), TIMES),
-}
-
-
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 @pytest.mark.parametrize("name", ORDERS)
 def test_orders_of_all_types(spark, name, data):
-    type_, values = ORDERS[name]
-    drawn = data.draw(st.lists(st.none() | values, min_size=1, max_size=60))
-    keys = data.draw(st.lists(st.sampled_from([1, 1, 1, 2, None]), min_size=1, max_size=9))
-    made = [(at, keys[at % len(keys)], value, Decimal(at % 7) / 3) for at, value in enumerate(drawn)]
-    schema = (
-        T.StructType().add("id", "long").add("k", "integer").add("o", type_).add("d", T.DecimalType(38, 10))
-    )
-    df = spark.createDataFrame(made, schema).coalesce(2)
-    sorts = [
-        getattr(F.col("o"), f"{way}_nulls_{nulls}")()
-        for way in ("asc", "desc")
-        for nulls in ("first", "last")
-    ]
-    by_value = Window.partitionBy("k").orderBy(data.draw(st.sampled_from(sorts)))
-    by_row = by_value.partitionBy("k").orderBy(data.draw(st.sampled_from(sorts)), F.desc("id"))
+    df = drawn_frame(spark, name, data)
+    by_value = Window.partitionBy("k").orderBy(drawn_sorts("o", data))
+    by_row = by_value.partitionBy("k").orderBy(drawn_sorts("o", data), F.desc("id"))
     if data.draw(st.booleans()):
         columns = [F.rank().over(by_value), F.dense_rank().over(by_value), F.cume_dist().over(by_value)]
         columns += [F.sum("d").over(by_value), F.sum("id").over(by_value.rangeBetween(NOW, LAST))]

@@ -6,6 +6,7 @@ hash of the row, and the plan. This package imports no Spark, because producers 
 """
 
 from keysplit.plan.drift import Drift
+from keysplit.plan.order import Cut, KeyCuts, OrderColumn, OrderCuts
 from keysplit.plan.parameters import BALANCED, MOST_COUNTERS, PLANS, CutToFit, head_threshold, sketch_capacity
 from keysplit.plan.placement import Placement, expected_loads, place, speeds_of
 from keysplit.plan.plan import Plan
@@ -16,9 +17,13 @@ __all__ = [
     "BALANCED",
     "MOST_COUNTERS",
     "PLANS",
+    "Cut",
     "CutToFit",
     "Drift",
     "FrequentKey",
+    "KeyCuts",
+    "OrderColumn",
+    "OrderCuts",
     "Placement",
     "Plan",
     "Sample",

@@ -64,6 +64,7 @@ def describe(
             f"{format_count(grouping.workers, 'worker')}, seed {grouping.seed}",
             f"  made from {seen}",
             f"  expected load of the busiest worker: {level}",
+            *([] if plan["order"] is None else [f"  ranges by {plan['order'].text}"]),
             f"  {len(head):,} frequent {'key' if len(head) == 1 else 'keys'}, "
             f"{len(plan['tail']):,} buckets of other keys",
             *keys,
@@ -90,6 +91,9 @@ def compare(plan: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         for name, title in _TITLES.items()
         if plan[name] != other[name]
     ]
+    if plan["order"] != other["order"]:
+        text, its = (None if each["order"] is None else each["order"].text for each in (plan, other))
+        lines.append(f"order: {text}, the other has {'different cuts' if text == its else its}")
     mine, theirs = ({each.hash: each for each in fields["head"]} for fields in (plan, other))
     lines += [
         f"{title}: {len(keys)} ({_names(keys)})"

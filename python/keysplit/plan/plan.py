@@ -12,6 +12,7 @@ import numpy as np
 
 from keysplit import paths
 from keysplit.plan import describe, stored
+from keysplit.plan.order import OrderCuts
 from keysplit.plan.placement import Placement, expected_loads, place, speeds_of
 from keysplit.plan.rules import even_parts
 from keysplit.plan.summary import Sample, Summary, bucket_bits
@@ -50,6 +51,8 @@ class Plan(Shown):
             older stored plans.
         trust: the columns, and the functions with "()" after their names, that the user guarantees to be
             deterministic.
+        order: the cuts of an order, with which `window` and `write` divide the rows of split keys; None
+            without `order_by`.
 
     Example:
         >>> plan = kss.plan(df, "word", workers=8)  # doctest: +SKIP
@@ -71,6 +74,7 @@ class Plan(Shown):
     weighted: bool = False
     heaviest: tuple[float, ...] | None = None
     trust: tuple[str, ...] = ()
+    order: OrderCuts | None = None
 
     @classmethod
     def of(
@@ -87,6 +91,7 @@ class Plan(Shown):
         group_weight: float = 0.0,
         weighted: bool = False,
         trust: tuple[str, ...] = (),
+        order: OrderCuts | None = None,
     ) -> Plan:
         """Make a plan from a summary and its placement; `texts` maps hashes to keys."""
         head = [
@@ -116,6 +121,7 @@ class Plan(Shown):
             weighted,
             None if summary.heaviest is None else tuple(summary.heaviest[placement.head].tolist()),
             trust,
+            order,
         )
 
     @property
@@ -313,6 +319,7 @@ class Plan(Shown):
             group_weight=self.group_weight,
             weighted=self.weighted,
             trust=self.trust,
+            order=self.order,
         )
 
     def refuse_other(self, other: Plan, where: str, what: str = "plan") -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from keysplit._core import __version__
 from keysplit.groupings import GROUPINGS
+from keysplit.plan.order import KeyCuts, OrderColumn, OrderCuts
 from keysplit.plan.parameters import PLANS
 from keysplit.plan.placement import speeds_of
 from keysplit.plan.summary import Sample, bucket_bits
@@ -26,7 +27,16 @@ _FIRST = ("grouping", "key", "key_types", "total", "head", "tail", "buckets", "c
 _THIRD = (*_FIRST, "row_id", "sample", "group_weight")
 _FOURTH = (*_THIRD, "weighted")
 _FIFTH = (*_FOURTH, "heaviest")
-FIELDS = {1: _FIRST, 2: (*_FIRST, "row_id"), 3: _THIRD, 4: _FOURTH, 5: _FIFTH, 6: (*_FIFTH, "trust")}
+_SIXTH = (*_FIFTH, "trust")
+FIELDS = {
+    1: _FIRST,
+    2: (*_FIRST, "row_id"),
+    3: _THIRD,
+    4: _FOURTH,
+    5: _FIFTH,
+    6: _SIXTH,
+    7: (*_SIXTH, "order"),
+}
 """The fields of a plan in each version of the stored form."""
 VERSION = max(FIELDS)
 
@@ -45,7 +55,7 @@ def write(plan: Mapping[str, Any]) -> str:
         for version, known in FIELDS.items()
         if all(value in (None, 0, ()) for name, value in plan.items() if name not in known)
     )
-    grouping, sample = plan["grouping"], plan["sample"]
+    grouping, sample, order = plan["grouping"], plan["sample"], plan["order"]
     data = {
         **plan,
         "grouping": {"name": grouping.name, **asdict(grouping)},
@@ -53,6 +63,7 @@ def write(plan: Mapping[str, Any]) -> str:
         "tail": _pack(plan["tail"].astype("<u4")),
         "buckets": _pack(plan["buckets"].astype("<f8")),
         "sample": None if sample is None else asdict(sample),
+        "order": None if order is None else _signed(asdict(order)),
     }
     stored = {name: data[name] for name in FIELDS[version]}
     return json.dumps({"format": FORMAT, "version": version, **stored}, ensure_ascii=False)
@@ -121,6 +132,7 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
     grouping = known[name]
     _refuse_unknown(f"parameter of {name}", params, [field.name for field in fields(grouping)])
     capacities, row_id, heaviest = data["capacities"], data.get("row_id"), data.get("heaviest")
+    order = data.get("order")
     return {
         "grouping": grouping(**params),
         "key": tuple(data["key"]),
@@ -136,6 +148,7 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
         "weighted": data.get("weighted", False),
         "heaviest": None if heaviest is None else tuple(map(float, heaviest)),
         "trust": tuple(data.get("trust", ())),
+        "order": None if order is None else _order(order),
     }
 
 
@@ -161,10 +174,28 @@ def _frequent(data: dict[str, Any]) -> FrequentKey:
     return key
 
 
+def _signed(order: dict[str, Any]) -> dict[str, Any]:
+    """Add a checksum: windows are wrong if cuts are not in the order, which only Spark can tell."""
+    return {**order, "crc32": zlib.crc32(json.dumps(order, sort_keys=True).encode())}
+
+
+def _order(data: dict[str, Any]) -> OrderCuts:
+    order = {name: value for name, value in data.items() if name != "crc32"}
+    if _signed(order) != data:
+        raise ValueError("the cuts of its order do not have their checksum")
+    _refuse_unknown("field of an order", order, [field.name for field in fields(OrderCuts)])
+    columns = tuple(OrderColumn(**each) for each in order["columns"])
+    keys = (
+        KeyCuts(int(each["hash"]), tuple(map(float, each["places"])), tuple(map(tuple, each["cuts"])))
+        for each in order["keys"]
+    )
+    return OrderCuts(columns, tuple(keys))
+
+
 def _is_sound(plan: dict[str, Any]) -> bool:
     n, head, tail, buckets = plan["grouping"].workers, plan["head"], plan["tail"], plan["buckets"]
     row_id, capacities, sample = plan["row_id"], plan["capacities"], plan["sample"]
-    heaviest = plan["heaviest"]
+    heaviest, order = plan["heaviest"], plan["order"]
     return (
         len(tail) == len(buckets) == 2 ** bucket_bits(n)
         and bool((tail < n).all())
@@ -191,6 +222,7 @@ def _is_sound(plan: dict[str, Any]) -> bool:
         and (heaviest is None or len(heaviest) == len(head))
         and all(isinstance(name, str) for name in plan["trust"])
         and all(0 <= row < math.inf for row in heaviest or ())
+        and (order is None or order.is_sound)
         and (row_id is None or (len(row_id) > 0 and all(isinstance(name, str) for name in row_id)))
     )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from keysplit import paths
-from keysplit.plan import Plan
+from keysplit.plan import OrderColumn, Plan
 from keysplit.spark.checks import period_of
 from keysplit.spark.keys import key_kinds
 from keysplit.spark.request import Request
@@ -97,6 +98,10 @@ class Place:
             "group_weight": (plan.group_weight, request.group_weight),
             "weight": (plan.weighted, request.weight is not None),
             "trust": (plan.trust, request.query.kept_trust),
+            "order_by": (
+                _texts(None if plan.order is None else plan.order.columns),
+                _texts(request.order),
+            ),
         }
         if request.row_id is not None:
             pairs["row_id"] = (plan.row_id, tuple(request.row_id))
@@ -106,3 +111,7 @@ class Place:
                     f"the plan at {os.fspath(self.path)!r} must be for the same {what}: it has {stored!r}, "
                     f"got {asked!r}. Use a different path, or delete the plan"
                 )
+
+
+def _texts(columns: Sequence[OrderColumn] | None) -> list[str] | None:
+    return None if columns is None else [each.text for each in columns]

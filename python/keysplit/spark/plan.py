@@ -16,7 +16,18 @@ from pyspark.sql import Column, DataFrame
 
 import keysplit as ks
 from keysplit.groupings.base import Grouping
-from keysplit.plan import BALANCED, PLANS, CutToFit, FrequentKey, Plan, Summary, bucket_bits, place, speeds_of
+from keysplit.plan import (
+    BALANCED,
+    PLANS,
+    CutToFit,
+    FrequentKey,
+    OrderCuts,
+    Plan,
+    Summary,
+    bucket_bits,
+    place,
+    speeds_of,
+)
 from keysplit.spark import jvm, kept
 from keysplit.spark.checks import by_name, check_sample, refuse_other_frames, refuse_stream, type_name
 from keysplit.spark.counting.counted import Met
@@ -25,6 +36,8 @@ from keysplit.spark.expr.hashes import identity_of, plan_hash, row_hash
 from keysplit.spark.identity import MOST_COLUMNS, Query, identity_columns, trusted_names, values_of
 from keysplit.spark.keys import key_kinds
 from keysplit.spark.names import quoted
+from keysplit.spark.ordered.cuts import columns_of, sampled
+from keysplit.spark.ordered.order import order_in, order_of
 from keysplit.spark.request import GROUPING, Request, request_of
 from keysplit.spark.warn import warn
 from keysplit.spark.weights import weight_of
@@ -32,6 +45,7 @@ from keysplit.spark.weights import weight_of
 Sample = float | Literal["auto"]
 GroupingOrName = str | Grouping | CutToFit
 Trusted = str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
+OrderBy = str | Column | Sequence[str | Column]
 
 # Rows of split keys to check: for each of the most frequent ones, and in total.
 _ROWS_PER_KEY, _ROWS, _KEYS = 1_000, 10_000, 1_000
@@ -54,6 +68,7 @@ def plan(
     capacities: Sequence[float] | None = None,
     row_id: str | Sequence[str] | None = None,
     trust: Trusted = (),
+    order_by: OrderBy | None = None,
     seed: int | None = None,
     path: str | os.PathLike[str] | None = None,
     max_age: str | timedelta | None = None,
@@ -87,6 +102,10 @@ def plan(
             these columns go to one worker.
         trust: columns of `df` and functions (UDFs or their names) that you guarantee to be deterministic. The
             plan stores them. docs/exactness.md explains the consequences.
+        order_by: the order of a `window` or of `write(..., sort_by=)`: a column name, a column such as
+            `F.desc("ts")`, or a list of these. The plan stores values that cut the rows of each split key
+            into ranges, so that operations in this order need not sample it. Old cuts affect load, never
+            results. Other operations ignore them.
         seed: the seed of the hashes, 0 if omitted. Omit it if you pass a grouping object.
         path: where to store the plan, a file or a URL as in `Plan.save`. An existing plan is loaded, and no
             job runs; otherwise the plan is made and saved. If several jobs make the first plan at the same
@@ -130,6 +149,7 @@ def plan(
         capacities=capacities,
         row_id=row_id,
         trust=trust,
+        order_by=order_by,
         seed=seed,
         remedy=": plan from a batch of its rows",
     )
@@ -139,6 +159,7 @@ def plan(
         return stored
     made, met = make(request)
     warn_of_rows(request, made, met)
+    made = made if request.order is None else replace(made, order=_cuts(request, made))
     return made if place_ is None else place_.save(made, request)
 
 
@@ -154,6 +175,7 @@ def planning(
     capacities: Any = None,
     row_id: Any = None,
     trust: Any = (),
+    order_by: Any = None,
     seed: Any = None,
     remedy: str = "",
 ) -> Request:
@@ -170,6 +192,7 @@ def planning(
     if names is not None:
         names = list(map(columns.path, names))
         request.query.refuse_other_values(names)
+    order = None if order_by is None else order_of(columns, "order_by", order_by)
     return replace(
         request,
         row_id=names,
@@ -177,6 +200,7 @@ def planning(
         capacities=None if capacities is None else tuple(speeds_of(capacities, request.workers).tolist()),
         sample=sample,
         group_weight=_group_weight(group_weight),
+        order=order,
     )
 
 
@@ -252,6 +276,16 @@ def _cheap_identity(request: Request) -> Column | None:
     with suppress(ValueError):  # there is none: operations that need one raise an error
         return row_hash(request)
     return None
+
+
+def _cuts(request: Request, plan: Plan) -> OrderCuts:
+    """Return the cuts of the order of a plan's split keys."""
+    order, types = order_in(request)
+    hash_ = request.columns.free("hash")
+    rows = request.df.select("*", plan_hash(request).alias(hash_))
+    return OrderCuts(
+        columns_of(order, types), tuple(sampled(rows, hash_, order, types, plan.split_keys, plan))
+    )
 
 
 def stand_in(request: Request) -> Plan:

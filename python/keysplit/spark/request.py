@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DataType
 
-from keysplit.plan import PLANS, Plan
+from keysplit.plan import PLANS, OrderColumn, Plan
 from keysplit.spark.checks import key_names, refuse_other_frames, type_name
 from keysplit.spark.frame import Columns
 from keysplit.spark.identity import Query
@@ -38,6 +38,7 @@ class Request:
         capacities: the relative speed of each worker; None if equal.
         sample: the part of the rows that a plan is made from, or "auto".
         group_weight: the fixed cost of a group, in units of the weight of rows.
+        order: the order in which rows of split keys are divided into ranges; None if there is none.
     """
 
     df: DataFrame
@@ -54,6 +55,7 @@ class Request:
     capacities: tuple[float, ...] | None = None
     sample: float | str = "auto"
     group_weight: float = 0.0
+    order: tuple[OrderColumn, ...] | None = None
 
     @property
     def workers(self) -> int:

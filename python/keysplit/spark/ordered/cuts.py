@@ -1,6 +1,7 @@
 """Cuts of the order: values at which the rows of a hot key are divided, compared as Spark sorts."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -8,7 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from keysplit.plan import FrequentKey
+from keysplit.plan import Cut, FrequentKey, KeyCuts, OrderColumn, Plan
+from keysplit.spark.few_rows import rows_of
 from keysplit.spark.names import in_sql
 from keysplit.spark.ordered.calls import Order
 
@@ -34,9 +36,6 @@ _CAST = (
     T.DoubleType,
     T.TimestampNTZType,
 )
-
-Cut = tuple[str | None, ...]
-"""The values of the order columns at a cut, as texts."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,11 @@ def uncut_type(types: Sequence[T.DataType]) -> str | None:
     return None
 
 
+def columns_of(order: Sequence[Order], types: Sequence[T.DataType]) -> tuple[OrderColumn, ...]:
+    """Return an order in the form that plans store."""
+    return tuple(OrderColumn(*each, type_.simpleString()) for each, type_ in zip(order, types, strict=True))
+
+
 def ranges_of(
     rows: DataFrame,
     hash_column: str,
@@ -83,8 +87,9 @@ def ranges_of(
     keys: Sequence[FrequentKey],
     *,
     near: bool,
+    plan: Plan | None = None,
 ) -> list[Ranges]:
-    """Sample the order of hot keys, and cut it.
+    """Cut the order of hot keys.
 
     Args:
         rows: the rows.
@@ -93,63 +98,112 @@ def ranges_of(
         types: the types of its columns.
         keys: the hot keys.
         near: whether rows next to a cut are to be counted, for frames that reach over it.
+        plan: the plan of the keys: no rows are sampled if it has cuts of this order.
     """
+    stored = None if plan is None else plan.order
+    known: dict[int, KeyCuts] = {}
+    if stored is not None and stored.columns == columns_of(order, types):
+        known = {each.hash: each for each in stored.keys}
+    if any(each.hash not in known for each in keys):
+        known = {each.hash: each for each in sampled(rows, hash_column, order, types, keys, plan)}
+    ranges, part = [], 0
+    for key in keys:
+        ranges.append(_ranges(key, known[key.hash], part, near=near))
+        part = ranges[-1].end
+    return ranges
+
+
+def sampled(
+    rows: DataFrame,
+    hash_column: str,
+    order: Sequence[Order],
+    types: Sequence[T.DataType],
+    keys: Sequence[FrequentKey],
+    plan: Plan | None,
+) -> list[KeyCuts]:
+    """Sample the order of hot keys, and cut it; arguments as in `ranges_of`."""
     if not keys:
         return []
+    is_hot = of_keys(hash_column, keys)
+    few = rows.select(hash_column, *(in_sql(each.name) for each in order))
     wanted = min(_MOST_ROWS, _ROWS_PER_RANGE * sum(len(each.workers) for each in keys))
     # few rows are read whole: a sample of them may have none of a range
-    part = min(1.0, wanted / max(1.0, sum(each.count for each in keys)))
-    few = rows.select(hash_column, *(in_sql(each.name) for each in order))
+    part = min(1.0, wanted / max(1.0, _rows_of(keys, plan, few.filter(is_hot))))
     few = few.sample(part, seed=0) if part < 1.0 else few
-    few = few.filter(of_keys(hash_column, keys))
+    few = few.filter(is_hot)
     texts = [_written(each, type_) for each, type_ in zip(order, types, strict=True)]
     few = few.select("*", *(F.expr(text).alias(f"text_{at}") for at, text in enumerate(texts)))
     few = _sorted(few, hash_column, order)
     found: dict[int, list[Cut]] = {}
     for row in few.select(hash_column, *(f"text_{at}" for at in range(len(order)))).collect():
         found.setdefault(row[0], []).append(tuple(row[1:]))
-    ranges, part_ = [], 0
-    for key in keys:
-        each = _ranges(key, found.get(key.hash, []), part_, near=near)
-        ranges.append(each)
-        part_ = each.end
-    return ranges
+    return [_cuts(key, found.get(key.hash, [])) for key in keys]
+
+
+def _rows_of(keys: Sequence[FrequentKey], plan: Plan | None, rows: DataFrame) -> float:
+    """Return about how many rows hot keys have; some plans know only their weight."""
+    count = sum(each.count for each in keys)
+    if plan is None:
+        return count
+    known = rows_of(plan)
+    return rows.count() if known is None else known * count / plan.total
 
 
 def _sorted(rows: DataFrame, hash_column: str, order: Sequence[Order]) -> DataFrame:
-    columns = [F.col(in_sql(each.name)) for each in order]
-    sorts = [_sort(column, each) for column, each in zip(columns, order, strict=True)]
     # one partition: a sort of several would sample the rows in a job of its own
-    return rows.repartition(1).sortWithinPartitions(F.col(hash_column), *sorts)
+    return rows.repartition(1).sortWithinPartitions(F.col(hash_column), *map(sort_of, order))
 
 
-def _sort(column: Column, order: Order) -> Column:
+def sort_of(order: Order) -> Column:
+    """Return the column of an order, for a sort."""
+    column = F.col(in_sql(order.name))
     if order.ascending:
         return column.asc_nulls_first() if order.nulls_first else column.asc_nulls_last()
     return column.desc_nulls_first() if order.nulls_first else column.desc_nulls_last()
 
 
-def _ranges(key: FrequentKey, sample: Sequence[Cut], first: int, *, near: bool) -> Ranges:
-    count, shares = len(sample), list(accumulate(key.shares))[:-1]
-    at_cuts = [round(share * count) for share in shares]
-    at_cuts = [at for at in at_cuts if 0 < at < count]
-    places = set(at_cuts)
-    if near:
-        for before, at, after in zip([0, *at_cuts], at_cuts, [*at_cuts[1:], count], strict=False):
-            places |= {at - step for step in _NEAR if at - step > before}
-            places |= {at + step for step in _NEAR if at + step < after}
-    cuts: dict[Cut, int] = {}
-    for at in sorted(places):
-        cuts.setdefault(sample[at], len(cuts) + 1)
+def _cuts(key: FrequentKey, sample: Sequence[Cut]) -> KeyCuts:
+    """Return the values where the ranges of a key begin, and some before and after each of them."""
+    begins: dict[Cut, int] = {}
+    for at, cut in enumerate(sample):
+        begins.setdefault(cut, at)
+    places, count = list(begins.values())[1:], len(sample)
+    starts = [places[at] for at in _nearest(places, (share * count for share in _inner(key)))]
+    kept = set(starts)
+    for before, at, after in zip([0, *starts], starts, [*starts[1:], count], strict=False):
+        near = [at - step for step in _NEAR if at - step > before]
+        near += [at + step for step in _NEAR if at + step < after]
+        kept |= {places[max(bisect_right(places, each) - 1, 0)] for each in near}
+    cuts = sorted(kept)
+    return KeyCuts(key.hash, tuple(at / count for at in cuts), tuple(sample[at] for at in cuts))
+
+
+def _ranges(key: FrequentKey, cuts: KeyCuts, first: int, *, near: bool) -> Ranges:
+    chosen = _nearest(cuts.places, _inner(key))
+    kept = range(len(cuts.cuts)) if near else sorted(set(chosen))
+    parts = {at: first + 1 + part for part, at in enumerate(kept)}
     starts, workers = [first], [key.workers[0]]
-    for at, worker in zip(at_cuts, key.workers[1:], strict=False):
-        start = first + cuts[sample[at]]
-        if start == starts[-1]:  # a value has more than a range
+    for at, worker in zip(chosen, key.workers[1:], strict=False):
+        if parts[at] == starts[-1]:  # a value has more than a range
             workers[-1] = worker
         else:
-            starts.append(start)
+            starts.append(parts[at])
             workers.append(worker)
-    return Ranges(key, tuple(cuts), tuple(starts), tuple(workers))
+    return Ranges(key, tuple(cuts.cuts[at] for at in kept), tuple(starts), tuple(workers))
+
+
+def _inner(key: FrequentKey) -> list[float]:
+    """Return which parts of a key's rows come before each range but the first."""
+    return list(accumulate(key.shares))[:-1]
+
+
+def _nearest(places: Sequence[float], wanted: Iterable[float]) -> list[int]:
+    """Return for each number the position of the nearest place; none if there are no places."""
+    found = []
+    for each in wanted if places else ():
+        at = bisect_right(places, each)
+        found.append(min((max(at - 1, 0), min(at, len(places) - 1)), key=lambda at: abs(places[at] - each)))
+    return found
 
 
 def _written(order: Order, type_: T.DataType) -> str:

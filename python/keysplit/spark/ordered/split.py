@@ -43,7 +43,7 @@ def by_ranges(request: Request, calls: Sequence[Call], results: Sequence[str]) -
     """
     plan = request.plan
     assert plan is not None
-    own = _own(request)
+    own = prefix_of(request)
     names = Names(own, f"{own}_slot", [request.worker_column, *calls[0].spec.partition])
     reach = max(each.reach[0] for each in calls), max(each.reach[1] for each in calls)
     # where a row is seen by several ranges, all of them have to sort rows of equal order in one way
@@ -55,7 +55,7 @@ def by_ranges(request: Request, calls: Sequence[Call], results: Sequence[str]) -
     return _Split(request, calls, pieces, names, reach).result(results)
 
 
-def _own(request: Request) -> str:
+def prefix_of(request: Request) -> str:
     """Return how the names of all further columns begin, as no column of the rows does."""
     own = "w"
     while any(name.lower().startswith(own) for name in [*request.columns.names, request.worker_column]):
@@ -100,7 +100,7 @@ class _Split:
         if uncut is not None:
             raise Unsplit(f"an order column is of type {uncut}")
         near = any(self._reach)
-        ranges = ranges_of(rows, self._hash, self._order, self._types, self._keys, near=near)
+        ranges = ranges_of(rows, self._hash, self._order, self._types, self._keys, near=near, plan=self._plan)
         if self._request.way is None and all(len(each.starts) == 1 for each in ranges):
             raise Unsplit("the rows of hot keys have too few different values of the order")
         hot = self._in_parts(rows.filter(of_keys(self._hash, self._keys)), ranges)
