@@ -136,7 +136,7 @@ def built(
     fitted, added = fit(request)
     result, way = _query(fitted, build)
     # in a write of few rows no plan can pay off, and a key that stays together does not matter
-    noticed = fitted is request or _reason_for_no_plan(request) is None
+    noticed = request.order is None and (fitted is request or _reason_for_no_plan(request) is None)
     if made and way.name in _BY_IDENTITY and noticed:
         assert fitted.plan is not None
         warn_of_rows(fitted, fitted.plan, met)

@@ -1,6 +1,7 @@
 """`write`: write to partitions, with several tasks for hot partitions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame, DataFrameWriter
@@ -11,9 +12,12 @@ from keysplit.spark.checks import by_name, check_whole, key_names, refuse_other_
 from keysplit.spark.few_rows import fitted
 from keysplit.spark.frame import Columns
 from keysplit.spark.names import quoted
+from keysplit.spark.ordered.files import in_ranges, sorted_
+from keysplit.spark.ordered.order import order_of
+from keysplit.spark.plan import OrderBy
 from keysplit.spark.repartition import routed_and_placed
-from keysplit.spark.request import check, check_way
-from keysplit.spark.strategy import Way, built, took, way_of
+from keysplit.spark.request import Request, check, check_way
+from keysplit.spark.strategy import Build, Way, built, took, way_of
 
 
 @by_name
@@ -24,6 +28,7 @@ def write(
     plan: Plan | None = None,
     workers: int | None = None,
     rows_per_file: int | None = None,
+    sort_by: OrderBy | None = None,
     way: str | None = None,
 ) -> DataFrameWriter:
     """Place the rows by a plan for the partition columns, and return a writer for the rows.
@@ -51,6 +56,12 @@ def write(
             rounded to full waves of concurrent tasks, so there is at least one wave. If omitted, the number
             is 100,000 in local mode; elsewhere the number of task slots is unknown, and all workers write. If
             the plan has capacities, all workers always write.
+        sort_by: the order of the rows in each file: a column name, a column such as `F.desc("ts")`, or a list
+            of these. The files of a hot partition then hold ranges of this order that do not overlap, so
+            readers skip files and rows by their statistics. The ranges come from the plan if it has cuts of
+            this order (`order_by` of `kss.plan`), or else from a sample of the hot partitions. Rows of one
+            value stay in one file, so a hot partition with few values is written to few files. With
+            `way="plain"` each file is sorted, and ranges overlap.
         way: "plain" for Spark's own write, "place" to write with all workers even if there are few rows; if
             omitted, keysplit chooses.
 
@@ -86,11 +97,25 @@ def write(
         grouping="cut_to_fit",
         refuse=partial(refuse_as_folders, names),
     )
+    if sort_by is not None:
+        request = replace(request, order=order_of(request.columns, "sort_by", sort_by))
+        _refuse_order(request, names)
     if way == "plain":
-        return took(df.write.partitionBy(*names), Way("plain", "as way='plain' requires"))
-    fit = partial(fitted, rows_per_file=rows_per_file)
-    rows = built(request, partial(routed_and_placed, keep=False), tried=True, fit=fit)
+        rows = df if request.order is None else sorted_(df, request, names)
+        return took(rows.write.partitionBy(*names), Way("plain", "as way='plain' requires"))
+    build: Build = partial(routed_and_placed, keep=False)
+    build = build if request.order is None else partial(in_ranges, names=names)
+    rows = built(request, build, tried=True, fit=partial(fitted, rows_per_file=rows_per_file))
     return took(rows.write.partitionBy(*names), way_of(rows))
+
+
+def _refuse_order(request: Request, names: Sequence[str]) -> None:
+    """Raise ValueError if an order cannot divide the rows of a partition."""
+    folders, order = set(map(request.columns.fold, names)), [each.name for each in request.order or ()]
+    if folders & set(map(request.columns.fold, order)):
+        raise ValueError(f"sort_by must name no columns of partition_by, which is {names}, got {order}")
+    if request.way != "plain":
+        request.query.refuse_other_order(list(map(quoted, order)))
 
 
 def refuse_as_folders(names: Sequence[str], columns: Columns) -> None:

@@ -219,6 +219,16 @@ class Query:
                     f"{name!r}, which depends on {why}; {self._remedies('columns or functions', 'other ')}"
                 )
 
+    def refuse_other_order(self, names: Sequence[str]) -> None:
+        """Raise ValueError if rows, or values in the columns of `sort_by`, may differ in a retried task."""
+        why = self.determinism.rows or next(filter(None, self._whys(names)), None)
+        if why is not None:
+            raise ValueError(
+                "sort_by must name columns that have the same values when a task is retried, got "
+                f"{list(names)}, which depend on {why}; pass kss.plan trust=[...] with columns or functions "
+                "that are deterministic, or write df to files and read it back"
+            )
+
     def warn_of_keys_by_chance(self, names: Sequence[str]) -> None:
         """Warn if even Spark marks key columns as nondeterministic: a retried task may have other keys."""
         if not is_connect(self.df) and plan_of(self.df).deterministic():
