@@ -149,6 +149,10 @@ def read_by(name: str, text: str, shuffle: str, *between: str) -> dict[str, Any]
     [
         (
             read_by("Window", "Window [rank(x)], [x#1 ASC]", "Exchange SinglePartition"),
+            "split the window by ranges of its order: kss.window(df, *columns, workers=200)",
+        ),
+        (
+            read_by("WindowInPandas", "WindowInPandas [f(x#1)]", "Exchange SinglePartition"),
             "partition the window by",
         ),
         (

@@ -98,6 +98,139 @@ def test_a_write_is_by_a_key_only_if_that_makes_its_folders(tmp_path, folders, o
     assert (finding.operator, finding.line) == (operator, line)
 
 
+RANGE = "RangeFrame, unboundedpreceding$(), currentrow$()"
+WHOLE = "RowFrame, unboundedpreceding$(), unboundedfollowing$()"
+
+
+def windowed(
+    function: str, frame: str = RANGE, alias: str = "w#9", order: str = "ts#2 ASC NULLS FIRST"
+) -> str:
+    spec = ", ".join(filter(None, ["user#1", order]))
+    return f"{function} windowspecdefinition({spec}, specifiedwindowframe({frame})) AS {alias}"
+
+
+def window_of(*functions: str, order: str = ", [ts#2 ASC NULLS FIRST]") -> str:
+    return f"Window [{', '.join(functions)}], [user#1]{order}"
+
+
+BY_TIME = 'over(Window.partitionBy("user").orderBy("ts")'
+
+
+@pytest.mark.parametrize(
+    ("functions", "columns"),
+    [
+        ([windowed("row_number()", "RowFrame, unboundedpreceding$(), currentrow$()", "n#9")],
+         f'F.row_number().{BY_TIME}).alias("n")'),
+        ([windowed("sum(n#5L)", alias="sum(n) OVER (PARTITION BY user ORDER BY ts ASC NULLS FIRST)#9L")],
+         f'F.sum("n").{BY_TIME})'),
+        ([windowed("count(1)", alias="a.b#9L"), windowed("avg(n#5L)"), windowed("first(n#5, false)")],
+         f'F.count("*").{BY_TIME}).alias("a.b"), F.avg("n").{BY_TIME}).alias("w"), '
+         f'F.first("n").{BY_TIME}).alias("w")'),
+        ([windowed("nth_value(n#5, 2, false)", WHOLE)],
+         'F.nth_value("n", 2).over(Window.partitionBy("user").orderBy("ts").rowsBetween('
+         'Window.unboundedPreceding, Window.unboundedFollowing)).alias("w")'),
+        ([windowed("avg(n#5)", "RowFrame, -10, currentrow$()")],
+         f'F.avg("n").{BY_TIME}.rowsBetween(-10, 0)).alias("w")'),
+        ([windowed("max(n#5)", order="ts#2 DESC NULLS LAST, a.b#3 ASC NULLS LAST")],
+         'F.max("n").over(Window.partitionBy("user").orderBy(F.desc("ts"), F.asc_nulls_last("`a.b`")))'
+         '.alias("w")'),
+        # what the plan does not show whole is for the user to name
+        ([windowed("lag(n#5, -1, null)", "RowFrame, -1, -1", "_we0#9")], "*columns"),
+        ([windowed("sum(_w0#5L)")], "*columns"),
+        ([windowed("stddev(n#5)", "RowFrame, -1, 1")], "*columns"),
+        ([windowed("max(n#5)", order="_w1#2 ASC NULLS FIRST")], "*columns"),
+        ([f"MakeDecimal({windowed('sum(UnscaledValue(n#5))').split(' AS ')[0]},18,2) AS w#9"], "*columns"),
+        ([windowed(f"{each}(n#5)") for each in ("min", "max", "sum", "count")], "*columns"),
+    ],
+)  # fmt: skip
+def test_a_line_for_a_window_names_what_the_plan_shows(tmp_path, functions, columns):
+    finding = found_in(tmp_path, over(window_of(*functions)))
+    assert finding.verdict.startswith("split the hot keys of the window by user\n")
+    assert finding.line == f"kss.window(df, {columns}, workers=8)"
+
+
+@pytest.mark.parametrize(
+    ("function", "condition"),
+    [
+        (windowed("avg(n#5)"), "if it averages no decimals"),
+        ("... 17 more fields", "if kss.window knows its functions"),
+    ],
+)
+def test_a_window_whose_type_or_functions_are_not_shown_is_advised_on_a_condition(
+    tmp_path, function, condition
+):
+    finding = found_in(tmp_path, over(window_of(windowed("count(1)"), function)))
+    assert finding.verdict.startswith(f"split the hot keys of the window by user, {condition}\n")
+    assert finding.line.startswith("kss.window(df, ")
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (windowed("mode(n#5)"), "kss.window does not know mode"),
+        (windowed("sum(n#5) FILTER (WHERE _w0#6)"), "sum has a filter"),
+        (windowed("sum(n#5)", "RangeFrame, -10, currentrow$()"), "the frame of sum is a range of values"),
+        (windowed("sum(n#5)", "RangeFrame, INTERVAL '-1' DAY, currentrow$()"), "the frame of sum is a range"),
+        (windowed("sum(n#5)", "RowFrame, unboundedpreceding$(), -1"), "the frame of sum is bounded on one"),
+        (windowed("last(n#5, true)"), "last ignores nulls"),
+        (windowed("nth_value(n#5, 2, false)", "RowFrame, currentrow$(), unboundedfollowing$()"),
+         "nth_value looks for a row from the current one on"),
+        (windowed("collect_list(n#5, 0, 0)"), "collect_list over an unbounded frame is not made of the"),
+        (f"cast(({windowed('avg(UnscaledValue(n#5))').split(' AS ')[0]} / 100.0) as decimal(14,6)) AS w#9",
+         "it averages decimals"),
+        (windowed("first(n#5, false)", WHOLE, order=""), "first depends on an order, and its window has"),
+    ],
+)  # fmt: skip
+def test_what_ranges_cannot_compute_is_not_advised(tmp_path, function, reason):
+    finding = found_in(tmp_path, over(window_of(windowed("row_number()"), function)))
+    assert finding.line is None
+    assert finding.verdict.startswith("partition by more columns, or aggregate first: keysplit cannot help\n")
+    assert f"All rows of a key go to one task for the window by user, as {reason}" in finding.details
+
+
+def test_functions_in_python_are_not_advised(tmp_path):
+    text = "WindowInPandas [mean(n#5) windowspecdefinition() AS m#4], [user#1], [n#5 ASC NULLS FIRST]"
+    finding = found_in(tmp_path, over(text))
+    assert (finding.line, "kss.window does not know functions in Python" in finding.details) == (None, True)
+
+
+def test_the_first_rows_per_key_are_left_to_spark(tmp_path):
+    finding = found_in(
+        tmp_path, over(f"Window [{RANK}], [user#1], [loaded#2 DESC NULLS LAST]", f"{LIMIT}, Final")
+    )
+    assert finding.line is None
+    assert finding.verdict.startswith("keep fewer rows per key: keysplit cannot help\n")
+    assert "Spark drops all rows of a key but the first ones in each task" in finding.details
+
+
+SORTED = "Sort [user#1 ASC NULLS FIRST, ts#2 ASC NULLS FIRST], false, 0"
+TOTAL = windowed("sum(n#5)", WHOLE, "s#9", order="")
+
+
+@pytest.mark.parametrize(
+    ("operators", "columns"),
+    [
+        ([window_of(windowed("row_number()")), SORTED, window_of(TOTAL, order="")],
+         'F.sum("n").over(Window.partitionBy("user")).alias("s"), F.row_number().'
+         f'{BY_TIME}).alias("w")'),
+        ([window_of(TOTAL, order=""), window_of(windowed("lag(n#5, -1, null)", "RowFrame, -1, -1"))],
+         "*columns"),
+        # one orders otherwise, one needs a result of another, one is computed by Spark after the others
+        ([window_of(windowed("rank()", order="n#5 DESC NULLS LAST")), window_of(windowed("row_number()"))],
+         None),
+        ([window_of(windowed("max(s#9)")), window_of(TOTAL, order="")], None),
+        ([window_of(windowed("rank()", order="s#9 ASC NULLS FIRST")), window_of(TOTAL, order="")], None),
+        ([window_of(windowed("max(t#6)")), "Project [(s#9 > 1) AS t#6]", window_of(TOTAL, order="")], None),
+        ([window_of(windowed("rank()")), window_of(windowed("collect_set(n#5)", WHOLE, order=""), order="")],
+         None),
+    ],
+)  # fmt: skip
+def test_several_windows_have_a_line_where_one_call_splits_them(tmp_path, operators, columns):
+    finding = found_in(tmp_path, over(*operators))
+    assert finding.line == (columns and f"kss.window(df, {columns}, workers=8)")
+    assert ("a kss.window for each order" in finding.verdict) == (columns is None)
+
+
 BY_NUMBER = "hashpartitioning(user#1, 8), REPARTITION_BY_NUM, [plan_id=9]"
 BY_ID = "shufflepartitionidpassthrough(direct_shuffle_partition_id(worker#9), 8), REPARTITION_BY_NUM"
 SORT = "Sort [user#1 ASC NULLS FIRST], false, 0"
@@ -357,7 +490,7 @@ def test_the_limit_of_a_window_is_pushed_down_by_spark_where_it_can(
     (finding,) = diagnosed(tmp_path, events).findings
     assert finding.operator == "window"
     assert finding.verdict.startswith(
-        f"set spark.sql.optimizer.{setting} first" if setting else "partition by"
+        f"set spark.sql.optimizer.{setting} first" if setting else "split the hot keys of the window by user"
     )
 
 

@@ -184,7 +184,12 @@ def cogroup(spark: SparkSession, folder: Path) -> None:
     consume(left.groupBy("user").cogroup(right.groupBy("user")).applyInPandas(both, left.schema))
 
 
-@job("window", "user", adaptive="joins only")
+@job(
+    "window",
+    "user",
+    line='kss.window(df, F.row_number().over(Window.partitionBy("user").orderBy("n")).alias("place")',
+    adaptive="joins only",
+)
 def window(spark: SparkSession, folder: Path) -> None:
     consume(
         slowly(

@@ -6,12 +6,15 @@ import sys
 import pandas as pd
 import pytest
 from pyspark import cloudpickle
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from event_logs import application, diagnosed, end, node, over, query, stage, task
 from keysplit import spark as kss
+from keysplit.diagnosis import windows
 from keysplit.diagnosis.operators import find_gathering, is_placed_by_keysplit
 from keysplit.diagnosis.plan import fragments, read_plan
+from keysplit.spark.ordered import calls
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors do not import it
 
@@ -159,6 +162,59 @@ def test_the_line_of_a_write_splits_the_hot_key(spark, tmp_path, format):
     read = getattr(spark.read.option("inferSchema", "true"), format.lower())(str(path))
     assert read.groupBy("user").count().count() == df.groupBy("user").count().count()
     assert read.count() == df.count()
+
+
+BY = "PARTITION BY user"
+
+
+def windows_in(df):
+    """Return the texts of the windows in the plan of a DataFrame and of their sorts, the last one first."""
+    waiting, texts = [plan_in_log(df)], []
+    while waiting:
+        each = waiting.pop()
+        texts += [each["simpleString"]] if each["nodeName"] in ("Window", "Sort") else []
+        waiting += each["children"]
+    return texts
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [
+            f"row_number() OVER ({BY} ORDER BY n DESC) AS place",
+            f"max(n) OVER ({BY} ORDER BY n DESC ROWS 2 PRECEDING)",
+            f"sum(n) OVER ({BY}) AS total",
+        ],
+        [f"n - lag(n) OVER ({BY} ORDER BY n) AS gap"],
+    ],
+)
+def test_the_line_of_a_window_splits_the_hot_key(spark, tmp_path, columns):
+    df, columns = hot_rows(spark, "user"), list(map(F.expr, columns))
+    plain = df.select("*", *columns)
+    line = found_in(tmp_path, over(*windows_in(plain)), [(1, HOT)], [(1, ROWS)]).line
+    assert ("*columns" in line) == (len(columns) == 1)
+    result = eval(line, {"kss": kss, "F": F, "Window": Window, "df": df, "columns": columns})
+    same(result.select(*plain.columns), plain)
+    assert "1 key is split into" in kss.explain(result)
+
+
+def test_the_line_of_a_window_over_all_rows_splits_its_order(spark, tmp_path):
+    df = hot_rows(spark, "user")
+    plain = df.select("*", F.count("user").over(Window.orderBy("n")).alias("so_far"))
+    plan = over(*windows_in(plain), shuffle="SinglePartition, ENSURE_REQUIREMENTS")
+    alone = stage(1, [task(1, 0, 0, 8, updates=[(1, ROWS)])], [(1, ROWS)])
+    conf = {"spark.sql.shuffle.partitions": "8"}
+    verdict = diagnosed(tmp_path, application(query(plan), alone, end(0, 10.0), cores=2, **conf)).verdict
+    line = verdict.splitlines()[0].removeprefix("split the window by ranges of its order: ")
+    result = eval(line, {"kss": kss, "F": F, "Window": Window, "df": df})
+    same(result, plain)
+    assert re.match("place: 1 key is split into [2-8] ranges", kss.explain(result))
+
+
+def test_a_diagnosis_knows_the_functions_that_kss_window_does():
+    for name in ("RANKS", "SHIFTS", "SUMS", "ENDS", "KNOWN"):
+        assert getattr(windows, name) == getattr(calls, name)
 
 
 def plan_in_log(df):

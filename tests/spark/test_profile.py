@@ -144,6 +144,7 @@ def test_the_answer_is_that_for_the_same_keys_as_a_stream(rows, found):
             "stream",
             ["kss.streaming.join(left, right, 'word', plan=kss.plan(history, ", "in each window"],
         ),
+        ("window", ["kss.window(df, *columns, plan=kss.plan(df, 'word', 16", "more ranges of the order"]),
     ],
 )
 def test_each_operation_has_its_verdict(rows, operation, words_of_it):
@@ -171,21 +172,19 @@ def test_splitting_helps_no_aggregate(rows):
     assert profile.verdict.startswith("no action helps: for lists, percentiles and distinct counts Spark ")
 
 
-def test_a_window_is_never_split(spark):
+def test_a_window_is_split_at_keys_that_are_hot(spark):
     profile = kss.profile(words(spark, ["hot"] * 100 + list("abcde")), "word", 2, operation="window")
-    assert profile.recommended is None
-    assert profile.verdict.startswith("no action helps: a window needs all rows of a key in one place\n")
-    # a dozen keys of one weight: some share a worker by their hashes, and need not
+    (advice,) = profile.advice
+    assert profile.verdict.startswith("split the frequent keys for a window\n")
+    plan = f"plan=kss.plan(df, 'word', 2, grouping='{profile.recommended}')"
+    assert advice.line == f"kss.window(df, *columns, {plan})"
+    assert "more ranges of the order" in advice.details
+    assert "Leave the first rows per key, row_number() <= k, to Spark" in advice.details
+    # a dozen keys of one weight: some share a worker by their hashes, and kss.window would leave them there
     level = kss.profile(spark.range(12), "id", 12, operation="window")
-    assert level.predicted[level.recommended].busiest == 1 < 2 <= level.predicted["key"].busiest
-    assert level.predicted[level.recommended].extra_partials == 0
-    assert level.verdict.startswith("place the keys for a window by the worker and the key\n")
-    (advice,) = level.advice
-    assert (
-        advice.line
-        == f"kss.repartition(df, 'id', plan=kss.plan(df, 'id', 12, grouping='{level.recommended}'))"
-    )
-    assert f"with hash partitioning and 1.00 with {level.recommended}" in advice.details
+    assert level.predicted["key"].busiest >= 2
+    assert level.recommended is None
+    assert level.verdict.startswith("no action helps: no key is worth splitting\n")
 
 
 def test_keys_that_only_lie_badly_are_not_split(spark):

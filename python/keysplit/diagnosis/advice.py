@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from keysplit.diagnosis.operators import Gathering, is_whole
 from keysplit.diagnosis.plan import is_column, literal_name
+from keysplit.diagnosis.windows import call_of, functions_of, if_split, why_whole
 
 _BY_KEYS = ("join", "python group", "stateful stream", "write", "repartition")  # a line names their keys
 _HOTTER = 1.5  # a side has the hot keys if its slow task's surplus is this multiple of the other's
 _SLOTS = 2  # nor on up to this many slots
+_DENSE = 8  # nor, below this many, windows with dense_rank
 _WORTH = 2.5  # by default keysplit splits nothing if a worker has at most this many slots' share of the rows
 # The sides that can be split: for two batches, a stream and a table, two streams.
 _SIDES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -129,11 +131,7 @@ def advise(gathering: Gathering, slow: Slow) -> Advice:
             "The function of a cogroup needs the rows that both sides have of a key",
         )
     if kind == "window":
-        return Advice(
-            "partition by more columns, or aggregate first: keysplit cannot help",
-            None,
-            f"A window{by} needs all rows of a key in one task",
-        )
+        return _of_window(gathering, slow, f"the window{by}")
     if kind == "aggregate" and detail == "collects":
         return Advice(
             "collect less per key: keysplit cannot help, one task finishes each key",
@@ -175,6 +173,29 @@ def advise(gathering: Gathering, slow: Slow) -> Advice:
 
 def _split(what: str, line: str) -> Advice:
     return Advice(f"split the hot keys of {what}", line)
+
+
+def _of_window(gathering: Gathering, slow: Slow, what: str) -> Advice:
+    if gathering.detail == "limit":
+        return Advice(
+            "keep fewer rows per key: keysplit cannot help",
+            None,
+            f"Before the shuffle for {what} Spark drops all rows of a key but the first ones in each task",
+        )
+    if reason := why_whole(gathering.windows):
+        return Advice(
+            "partition by more columns, or aggregate first: keysplit cannot help",
+            None,
+            f"All rows of a key go to one task for {what}, as {reason}",
+        )
+    functions = functions_of(gathering.windows)
+    is_spared = slow.is_spared or (slow.slots < _DENSE and "dense_rank" in functions)
+    options = f", workers={slow.workers}" + (', way="place"' if is_spared else "")
+    line = call_of(gathering.windows, options)
+    if line is None:
+        why = "Cache the result of each, which the next one reads twice. Trust columns that it orders or sums"
+        return Advice(f"split the hot keys of {what}, by a kss.window for each order", None, why)
+    return _split(f"{what}{if_split(gathering.windows)}", line)
 
 
 def _of_state(gathering: Gathering, by: str, options: str) -> Advice:

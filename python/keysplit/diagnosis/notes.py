@@ -6,12 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from keysplit.diagnosis.advice import Slow, advise
 from keysplit.diagnosis.events import Events, RecordedStage
 from keysplit.diagnosis.findings import gathering_of, make_stage, query_of, seconds_of, stages_of_interest
 from keysplit.diagnosis.model import Finding
 from keysplit.diagnosis.operators import Gathering
 from keysplit.diagnosis.plan import Fragment
 from keysplit.diagnosis.running import say_unended
+from keysplit.diagnosis.settings import read_number
 from keysplit.diagnosis.text import format_time, shorten
 from keysplit.diagnosis.waiting import LEAST_RATIO, LEAST_SHARE, LEAST_TASK_S, is_single, waiting_core_s
 from keysplit.text import format_count, format_ratio
@@ -100,7 +102,8 @@ def _single(events: Events) -> list[_Single]:
         fragment, gathering = gathering_of(events, stage)
         if fragment is not None and fragment.first("CollectLimit", "CollectTail") is not None:
             continue  # `show` and `take` try few partitions first
-        action = _more_tasks(fragment, gathering)
+        workers = int(read_number(events.conf, "spark.sql.shuffle.partitions", 200))
+        action = _more_tasks(fragment, gathering, Slow("rows", workers, stage.cores, 1.0, (), False, False))
         where = f"one of {stage.cores:,} cores" if stage.cores else "one core"  # 0: the log does not say
         single = f"stage {stage.id} is one task ({gathering.kind})"
         verdict = f"{action}\ntook {format_time(took)} of {format_time(query_s)} on {where}\nsure: {single}"
@@ -113,7 +116,7 @@ def _single(events: Events) -> list[_Single]:
     return sorted(found.values(), reverse=True)[:_MOST]
 
 
-def _more_tasks(fragment: Fragment | None, gathering: Gathering) -> str:
+def _more_tasks(fragment: Fragment | None, gathering: Gathering, slow: Slow) -> str:
     """Return how to give a stage more than one task."""
     operators = () if fragment is None else fragment.operators
     inputs = () if fragment is None else fragment.inputs
@@ -127,6 +130,9 @@ def _more_tasks(fragment: Fragment | None, gathering: Gathering) -> str:
             "it: adaptive execution has made its partitions one, by bytes"
         )
     if any("SinglePartition" in each.text for each in inputs):
+        line = advise(gathering, slow).line if gathering.kind == "window" else None
+        if line is not None:
+            return f"split the window by ranges of its order: {line}"
         by = "the window" if gathering.kind == "window" else "what gathers all rows"
         return f"partition {by} by columns: without, all rows go to one task"
     if gathering.kind == "scan":

@@ -20,7 +20,7 @@ _STATEFUL = (
 )
 _COGROUPS = ("FlatMapCoGroupsIn", "CoGroup")
 _GROUPS = ("FlatMapGroupsIn", "AggregateInPandas", "ArrowAggregate", "MapGroups")
-_WINDOWS = ("Window", "ArrowWindow")
+_WINDOWS, _LIMIT = ("Window", "ArrowWindow"), "WindowGroupLimit"
 _COLLECTS = ("ObjectHashAggregate", "SortAggregate")
 _COMBINES = ("HashAggregate",)
 _SCANS = ("Scan", "FileScan", "BatchScan", "InMemoryTableScan", "Range", "LocalTableScan", "MicroBatchScan")
@@ -57,11 +57,13 @@ class Gathering:
         detail: the variant of the kind: an aggregate "combines" before the shuffle or "collects"; a Python
             "group" or "cogroup"; Python on sorted rows: of a "whole" key, of a key "finished" or put
             "in_parts" by `kss.apply`, or of its "merged" parts; a stream's "join", "deduplicate", "group",
-            "combines" or "collects"; a scan of a "cache" or of "files"; a "sort".
+            "combines" or "collects"; a scan of a "cache" or of "files"; a "sort"; a "window", or the "limit"
+            to the first rows per key.
         node: the operator; None for a stage without a plan.
         columns: the columns of the key; for a join, the left side's.
         right: for a join, the key columns of the right side.
         how: for a join, the type as in `kss.join`; for a write, the format.
+        windows: for a window, all windows of the stage, in the order in which they run.
     """
 
     kind: str
@@ -70,6 +72,7 @@ class Gathering:
     columns: tuple[str, ...] = ()
     right: tuple[str, ...] = ()
     how: str = "inner"
+    windows: tuple[Operator, ...] = ()
 
     @property
     def what(self) -> str:
@@ -107,7 +110,8 @@ def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
         if each.name.startswith(_GROUPS):
             return Gathering("python group", "group", each, _columns(each, fragment))
         if each.name.startswith(_WINDOWS) and not each.text.endswith(", Partial"):
-            return Gathering("window", "window", each, _columns(each, fragment))
+            detail = "limit" if each.name.startswith(_LIMIT) else "window"
+            return Gathering("window", detail, each, _columns(each, fragment), windows=_windows(fragment))
         if each.name.startswith(_COLLECTS) and "partial_" not in each.text:
             return Gathering("aggregate", "collects", each, _columns(each, fragment))
     by_hand = [each for each in fragment.inputs if is_explicit(each)]
@@ -125,6 +129,11 @@ def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
         return Gathering("other", "sort", fragment.first("Sort") or fragment.root)
     columns = next((each.partitioning for each in fragment.inputs if each.partitioning), ())
     return Gathering("other", "", fragment.root, columns)
+
+
+def _windows(fragment: Fragment) -> tuple[Operator, ...]:
+    found = (each for each in fragment.operators if each.name.startswith(_WINDOWS))
+    return tuple(each for each in found if not each.name.startswith(_LIMIT))
 
 
 def how_of(join: Operator) -> str:
@@ -254,7 +263,7 @@ def _columns(operator: Operator, fragment: Fragment) -> tuple[str, ...]:
     lists = operator.lists if _STARTS_WITH_LIST.match(operator.text) else []
     if operator.name.startswith(_WINDOWS):
         # Spark shows no empty list: after the functions only the order may be left.
-        limits = operator.name.startswith("WindowGroupLimit")
+        limits = operator.name.startswith(_LIMIT)
         lists = [each for each in lists[not limits :] if not any(map(_ORDERED.search, each))]
     shuffled = next((each.partitioning for each in fragment.inputs if each.partitioning), ())
     return (_known(lists[0]) if lists else ()) or shuffled

@@ -69,7 +69,12 @@ class Operator:
         if found is None:
             return ()
         inside = next(iter(_groups(self.text[found.end() - 1 :], "(", ")")), "")
-        return tuple(column_name(each) for each in _split(inside)[:-1])
+        return tuple(column_name(each) for each in split(inside)[:-1])
+
+    @property
+    def functions(self) -> list[str]:
+        """The members of the first bracketed list in the operator's text, with the numbers of columns."""
+        return split(next(_groups(self.text, "[", "]"), ""))
 
     @property
     def lists(self) -> list[tuple[str, ...]]:
@@ -175,7 +180,7 @@ def column_name(text: str) -> str:
 
 def column_names(text: str) -> tuple[str, ...]:
     """Return the names in a list of columns."""
-    return tuple(map(column_name, _split(text)))
+    return tuple(map(column_name, split(text)))
 
 
 def is_column(name: str) -> bool:
@@ -188,7 +193,7 @@ def literal_name(name: str) -> str:
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """Cut a list at the commas outside parentheses."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):

@@ -23,6 +23,10 @@ LEAST_DRIFT = 0.1
 
 _COMBINES = "no action needed: sum, count, min, max and avg combine on the map side"
 _COLLECTS = "no action helps: for lists, percentiles and distinct counts Spark merges by key"
+_NOT_SPLIT = (
+    "Leave the first rows per key, row_number() <= k, to Spark: it drops all others before the shuffle. "
+    "kss.explain says which functions cannot be split"
+)
 
 
 class Verdict(NamedTuple):
@@ -73,9 +77,9 @@ _REMEDIES = {
         "copies of the other side's rows, or partial results to merge in each window",
     ),
     "window": _Remedy(
-        "a window by the worker and the key",
-        "kss.repartition(df, {key}, plan=kss.plan(df, {key}, {workers}, grouping={grouping!r}))",
-        "",
+        "a window",
+        "kss.window(df, *columns, plan=kss.plan(df, {key}, {workers}, grouping={grouping!r}))",
+        "ranges of the order",
     ),
 }
 _ANY = _Remedy(
@@ -172,7 +176,7 @@ def recommend_for(
     cost: Cost = DEFAULT_COST,
     unit: str = "messages",
 ) -> str | None:
-    """Choose a plan for an operation: aggregates need none; windows need one that keeps each key whole.
+    """Choose a plan for an operation: aggregates need none; `kss.window` uses only those that split keys.
 
     With fewer cores than workers, what counts is when the last worker finishes: a busy worker delays the
     stage only while other cores are idle. `unit` is the unit of the loads.
@@ -184,7 +188,7 @@ def recommend_for(
     if operation in ("sum", "collect"):
         return None
     if operation == "window":
-        outcomes = {name: of for name, of in outcomes.items() if not of.copies}
+        outcomes = {name: of for name, of in outcomes.items() if of.copies}
     return recommend(cost.slowdown(predicted["key"]), outcomes)
 
 
@@ -340,9 +344,7 @@ def advise(
         slow = f"today {format_ratio(cost.slowdown(now))} times as long as balanced on these cores"
         return Verdict(f"no action needed: {served}\n{slow}\n{sure}", why)
     if recommended is None:
-        why = (
-            "a window needs all rows of a key in one place" if operation == "window" else "no plan is better"
-        )
+        why = "no key is worth splitting" if operation == "window" else "no plan is better"
         return Verdict(f"no action helps: {heavy or why}\n{today}\n{sure}")
     better, remedy = planned[recommended], _REMEDIES[operation] if operation else _ANY
     verb = "split the frequent keys" if better.extra_partials else "place the keys"
@@ -356,6 +358,8 @@ def advise(
         others = (_REMEDIES[each] for each in ("apply", "write"))
         details += [f"For {of.work}: {_filled(of.line, recommended, workers, key)}" for of in others]
         details.append("No action needed for sum, count, min, max and avg: they combine on the map side")
+    if operation == "window":
+        details.append(_NOT_SPLIT)
     return Verdict("\n".join(text), ". ".join(details), _filled(remedy.line, recommended, workers, key))
 
 
