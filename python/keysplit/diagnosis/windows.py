@@ -28,7 +28,7 @@ _CALL = re.compile(
     r"specifiedwindowframe\((Row|Range)Frame, (.*?), ([^,()]*(?:\(\))?)\)\)"
 )
 _ALIAS = re.compile(r" AS (.+#\d+L?)")
-_MADE = re.compile(r"_we?\d+|.* OVER \(.*")  # names that Spark makes
+_MADE = re.compile(r"_we?\d+")  # by Spark, for a part of an expression
 _ORDER = re.compile(r"(.*) (ASC|DESC) NULLS (FIRST|LAST)")
 _SORTS = {("DESC", "LAST"): "desc", ("ASC", "LAST"): "asc_nulls_last", ("DESC", "FIRST"): "desc_nulls_first"}
 _ENDS = {"unboundedpreceding$()": "first", "unboundedfollowing$()": "last", "currentrow$()": "0"}
@@ -108,11 +108,14 @@ class Windowed:
         spec = f".partitionBy({', '.join(keys)})" if keys else ""
         spec += f".orderBy({', '.join(order)})" if order else ""
         default = (False, _RUNNING) if order else (True, _WHOLE)
-        if self.function not in RANKS and (self.is_rows, self.frame) != default:
+        is_default = self.function in RANKS or (self.is_rows, self.frame) == default
+        if not is_default:
             ends = ", ".join(_IN_CODE.get(end, end) for end in self.frame)
             spec += f".{'rows' if self.is_rows else 'range'}Between({ends})"
         alias = literal_name(column_name(self.alias))
-        named = "" if _MADE.fullmatch(alias) else f".alias({json.dumps(alias, ensure_ascii=False)})"
+        # where the frame is written, Spark may give another name
+        is_made = _MADE.fullmatch(alias) or (is_default and " OVER (" in alias)
+        named = "" if is_made else f".alias({json.dumps(alias, ensure_ascii=False)})"
         return f"F.{self.function}({', '.join(arguments)}).over(Window{spec}){named}"
 
     @property

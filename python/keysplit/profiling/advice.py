@@ -344,8 +344,7 @@ def advise(
         slow = f"today {format_ratio(cost.slowdown(now))} times as long as balanced on these cores"
         return Verdict(f"no action needed: {served}\n{slow}\n{sure}", why)
     if recommended is None:
-        why = "no key is worth splitting" if operation == "window" else "no plan is better"
-        return Verdict(f"no action helps: {heavy or why}\n{today}\n{sure}")
+        return Verdict(f"no action helps: {heavy or 'no plan is better'}\n{today}\n{sure}")
     better, remedy = planned[recommended], _REMEDIES[operation] if operation else _ANY
     verb = "split the frequent keys" if better.extra_partials else "place the keys"
     text = [f"{verb} for {remedy.work}", cost.describe(total, unit, workers, now, better), sure]
