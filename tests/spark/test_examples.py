@@ -6,6 +6,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
@@ -70,6 +71,7 @@ def test_docstring(spark, tmp_path, monkeypatch, name):
         "plan": kss.plan(df, "word", 8),
         "path": str(tmp_path / "written"),
         "F": F,
+        "Window": Window,
         "kss": kss,
     }
     (test,) = doctest.DocTestFinder(recurse=False).find(DOCUMENTED[name], name, globs=names)

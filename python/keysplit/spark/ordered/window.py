@@ -79,8 +79,8 @@ def window(
         Ranges are cut by the values of a sample, so rows of equal order are never divided.
 
     Example:
-        >>> w = Window.partitionBy("user").orderBy("ts")  # doctest: +SKIP
-        >>> gap = F.col("ts") - F.lag("ts").over(w)  # doctest: +SKIP
+        >>> w = Window.partitionBy("word").orderBy("length")  # doctest: +SKIP
+        >>> gap = F.col("length") - F.lag("length").over(w)  # doctest: +SKIP
         >>> found = kss.window(df, F.row_number().over(w).alias("n"), gap, workers=200)  # doctest: +SKIP
     """
     refuse_other_frames(df)
