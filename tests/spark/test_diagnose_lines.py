@@ -265,6 +265,12 @@ def first(rows: pd.DataFrame) -> pd.DataFrame:
             lambda df: kss.join(df, few_rows(df.sparkSession, "user"), "user", workers=8, way="place"),
             [("join", None, True)],
         ),
+        (
+            lambda df: kss.window(
+                df, F.expr(f"sum(n) OVER ({BY} ORDER BY n) AS so_far"), workers=8, way="place"
+            ),
+            [("window", None, True)],
+        ),
         (lambda df: df.repartition(8, "user"), [("repartition", ("user",), False)]),
         (lambda df: df.groupBy("user").applyInPandas(first, df.schema), [("group", ("user",), False)]),
     ],
