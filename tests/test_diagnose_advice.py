@@ -137,6 +137,7 @@ BY_TIME = 'over(Window.partitionBy("user").orderBy("ts")'
         # what the plan does not show whole is for the user to name
         ([windowed("lag(n#5, -1, null)", "RowFrame, -1, -1", "_we0#9")], "*columns"),
         ([windowed("sum(_w0#5L)")], "*columns"),
+        ([windowed("first(n#5, true)", "RowFrame, -1, 1")], "*columns"),
         ([windowed("stddev(n#5)", "RowFrame, -1, 1")], "*columns"),
         ([windowed("max(n#5)", order="_w1#2 ASC NULLS FIRST")], "*columns"),
         ([f"MakeDecimal({windowed('sum(UnscaledValue(n#5))').split(' AS ')[0]},18,2) AS w#9"], "*columns"),

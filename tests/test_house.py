@@ -174,7 +174,7 @@ LINES = {
     "keysplit": 1_744,
     "cli": 1_074,
     "demo": 500,
-    "diagnosis": 4_024,
+    "diagnosis": 4_028,
     "groupings": 1_086,
     "kafka": 620,
     "plan": 1_959,

@@ -61,6 +61,11 @@ class Windowed:
     alias: str
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether its frame is a number of rows before and after."""
+        return self.is_rows and not {*self.frame} & {*_WHOLE}
+
+    @property
     def why_whole(self) -> str:
         """Why `kss.window` cannot split it, by the rules of its `Call.why_whole`; empty if it can."""
         name, frame = self.function, self.frame
@@ -69,8 +74,7 @@ class Windowed:
         if not self.order:
             whole = frame == _WHOLE and name not in ENDS
             return "" if whole else f"{name} depends on an order, and its window has none"
-        is_bounded = self.is_rows and not {*frame} & {*_WHOLE}
-        if name in RANKS | SHIFTS or is_bounded or frame == ("0", "0"):
+        if name in RANKS | SHIFTS or self.is_bounded or frame == ("0", "0"):
             return ""
         if frame not in (_RUNNING, _SUFFIX, _WHOLE):
             how = "bounded on one side only" if self.is_rows else "a range of values"
@@ -87,8 +91,7 @@ class Windowed:
     def may_average_decimals(self) -> bool:
         """Whether it averages more than a number of rows, of numbers whose type the plan does not show."""
         is_long = self.arguments and re.search(r"#\d+L$", self.arguments[0])
-        is_bounded = self.is_rows and not {*self.frame} & {*_WHOLE}
-        return self.function == "avg" and bool(self.order) and not is_bounded and not is_long
+        return self.function == "avg" and bool(self.order) and not self.is_bounded and not is_long
 
     @property
     def code(self) -> str:
@@ -98,7 +101,8 @@ class Windowed:
         """
         order = [_ordered(each) for each in self.order]
         columns = [_column(each) for each in (*self.keys, *self._own)]
-        if not (self.alias and all(order) and all(columns)) or self.function not in RANKS | SUMS | ENDS:
+        is_named = self.alias and all(order) and all(columns) and self.function in RANKS | SUMS | ENDS
+        if not is_named or self.arguments[-1:] == ("true",):  # which ignores nulls
             return ""
         keys, arguments = columns[: len(self.keys)], columns[len(self.keys) :]
         if self.function in ("ntile", "nth_value"):
