@@ -187,7 +187,7 @@ LINES = {
     "spark/identity": 2_014,
     "spark/join": 875,
     "spark/online": 537,
-    "spark/ordered": 1_977,
+    "spark/ordered": 2_039,
     "spark/slices": 965,
     "spark/streaming": 5_493,
     "streams": 719,

@@ -119,6 +119,36 @@ def test_a_text_of_sql(rows):
     assert_same(rows, F.expr("lag(id, -2, o) OVER (PARTITION BY k ORDER BY o)"))
 
 
+def test_what_ignores_nulls(rows):
+    w = Window.partitionBy("k").orderBy("o")
+    df = rows.select(
+        "*",
+        F.when(F.col("id") % 211 == 7, F.struct("id", "d")).alias("few"),
+        F.when(F.col("id") < 0, F.lit("")).alias("never"),
+    )
+    sought = [F.last("few", True).over(w), F.first("x", True).over(w.rowsBetween(NOW, LAST))]
+    sought += [F.expr(f"lag(few, 2) IGNORE NULLS OVER {W})"), F.expr(f"lead(x, 3, 9) IGNORE NULLS OVER {W})")]
+    sought += [F.last("never", True).over(w), F.expr(f"lag(x, -1) IGNORE NULLS OVER {W})")]
+    assert_same(df, *sought)
+    assert_same(df, F.last("few", True).over(w))
+    ends = [
+        each
+        for function in (F.first, F.last)
+        for name in ("few", "x", "never")
+        for each in over_all(function(name, True), w)
+    ]
+    assert_same(df, *ends, F.first("x").over(w), F.row_number().over(w), F.sum("id").over(w))
+
+
+def test_few_rows_are_copied_where_nulls_are_ignored(rows):
+    """One row of the hot key has a value: each later range gets a copy, and no other row."""
+    w = Window.partitionBy("k").orderBy("o")
+    df = rows.withColumn("one", F.when(F.col("id") == 1, F.struct("id")))
+    found = assert_same(df, F.last("one", True).over(w.rowsBetween(FIRST, NOW)))
+    counts = found.filter("k = 0").groupBy(F.spark_partition_id()).count().collect()
+    assert len(counts) == WORKERS
+
+
 def test_frames_longer_than_a_range(rows):
     w = Window.partitionBy("k").orderBy("o")
     columns = [F.lag("id", 500).over(w), F.sum("id").over(w.rowsBetween(-300, 310)), F.sum("id").over(w)]
@@ -133,11 +163,12 @@ def test_one_answer_for_rows_of_equal_order(rows):
     """Neighbours see each other, also where a range ends and their order is equal."""
     w = Window.partitionBy("k").orderBy("d")
     found = kss.window(
-        rows,
+        rows.withColumn("even", F.when(F.col("id") % 2 == 0, F.col("id"))),
         F.row_number().over(w).alias("n"),
         F.lag("id").over(w).alias("before"),
         F.lead("id").over(w).alias("after"),
         F.first("id").over(w).alias("first"),
+        F.last("even", True).over(w).alias("last"),
         workers=WORKERS,
         way="place",
     )
@@ -148,6 +179,8 @@ def test_one_answer_for_rows_of_equal_order(rows):
         assert [row.before for row in chain] == [None, *ids[:-1]]
         assert [row.after for row in chain] == [*ids[1:], None]
         assert {row.first for row in chain} == {ids[0]}
+        evens = [[r.id for r in chain if r.d <= row.d and r.id % 2 == 0] for row in chain]
+        assert [row.last for row in chain] == [each[-1] if each else None for each in evens]
 
 
 def test_without_partitions(rows):
@@ -230,12 +263,11 @@ def by_order():
 W = "(PARTITION BY k ORDER BY o"
 WHOLE = {
     f"sum(x) OVER {W} RANGE 3 PRECEDING)": "the frame of sum is a range of values",
-    f"lag(x, 1) IGNORE NULLS OVER {W})": "lag(`x`, 1) ignores nulls",
     f"sum(x) OVER {W} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)": "the frame of sum(`x`) is bounded",
     f"collect_list(x) OVER {W})": "collect_list over an unbounded frame is not made of the results of",
     f"stddev_samp(x) OVER {W})": "stddev_samp over an unbounded frame is not made of the results of",
     f"avg(d) OVER {W})": "avg(`d`) is of type decimal(14,6)",
-    f"last(x, true) OVER {W})": "last(`x`) ignores nulls",
+    f"nth_value(x, 2) IGNORE NULLS OVER {W})": "nth_value(`x`, 2) ignores nulls",
     f"nth_value(x, 2) OVER {W} ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING) + first(x) OVER {W} "
     "ROWS BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING)": "the frame of first(`x`) is bounded on one side",
     f"nth_value(x, 2) OVER {W} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)": "nth_value(`x`, 2) looks",

@@ -79,7 +79,7 @@ class Windowed:
         if frame not in (_RUNNING, _SUFFIX, _WHOLE):
             how = "bounded on one side only" if self.is_rows else "a range of values"
             return f"the frame of {name} is {how}"
-        if name in ENDS and self.arguments[-1] == "true":
+        if name == "nth_value" and self.arguments[-1] == "true":
             return f"{name} ignores nulls"
         if name == "nth_value" and frame == _SUFFIX:
             return f"{name} looks for a row from the current one on"

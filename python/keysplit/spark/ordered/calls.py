@@ -130,11 +130,25 @@ class Call:
     def reach(self) -> tuple[int, int]:
         """How many single rows before the current one it may see, and how many after it."""
         if self.function in SHIFTS:
-            before = self.offset if self.function == "lag" else -self.offset
-            return max(before, 0), max(-before, 0)
+            return (0, 0) if self.ignores_nulls else self._shift
         if self.function in RANKS or not self.frame.is_bounded:
             return 0, 0
         return max(-(self.frame.lower or 0), 0), max(self.frame.upper or 0, 0)
+
+    @property
+    def seeks(self) -> tuple[int, int]:
+        """How many rows whose argument is not null it may need before the current one, and after it."""
+        if not self.ignores_nulls:
+            return 0, 0
+        if self.function in SHIFTS:
+            return self._shift
+        ends = {("last", None, 0): (1, 0), ("first", 0, None): (0, 1)}
+        return ends.get((self.function, self.frame.lower, self.frame.upper), (0, 0))
+
+    @property
+    def _shift(self) -> tuple[int, int]:
+        before = self.offset if self.function == "lag" else -self.offset
+        return max(before, 0), max(-before, 0)
 
     @property
     def is_of_peers(self) -> bool:
@@ -152,17 +166,15 @@ class Call:
     @property
     def why_whole(self) -> str | None:
         """Why ranges of the order cannot compute it, None if they can."""
-        if self.function in RANKS:
+        if self.function in RANKS | SHIFTS:
             return None
-        if self.function in SHIFTS:
-            return f"{self.name} ignores nulls" if self.ignores_nulls else None
         frame = self.frame
         if frame.is_bounded or self.is_of_peers:
             return None
         if (frame.lower, frame.upper) not in ((None, 0), (0, None), (None, None)):
             return f"the frame of {self.name} is bounded on one side only"
         if self.function in ENDS:
-            return f"{self.name} ignores nulls" if self.ignores_nulls else self._why_no_end
+            return self._why_no_end
         if self.function not in SUMS:
             return f"{self.function} over an unbounded frame is not made of the results of its parts"
         kinds = {"sum": (LongType, DoubleType, DecimalType), "avg": (DoubleType,)}.get(self.function)
@@ -172,8 +184,11 @@ class Call:
 
     @property
     def _why_no_end(self) -> str | None:
-        suffix = self.function == "nth_value" and self.frame.lower == 0
-        return f"{self.name} looks for a row from the current one on" if suffix else None
+        if self.function != "nth_value":
+            return None
+        if self.ignores_nulls:
+            return f"{self.name} ignores nulls"
+        return f"{self.name} looks for a row from the current one on" if self.frame.lower == 0 else None
 
 
 @dataclass(frozen=True)

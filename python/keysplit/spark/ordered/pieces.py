@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pyspark.sql.types import ByteType, DecimalType, IntegerType, LongType, ShortType
 
 from keysplit.spark.names import in_sql
-from keysplit.spark.ordered.calls import RANKS, SUMS, Call, Frame, over
+from keysplit.spark.ordered.calls import ENDS, RANKS, SUMS, Call, Frame, over
 
 _Local = Callable[[str, str, Frame | None], str]
 
@@ -31,6 +31,8 @@ class Pieces:
         value: the result, of the former two.
         exact: bounds that sums have to keep: of an argument the largest sum of its absolute values.
         end: of which row of the key the argument is needed: its number from 1 on, -1 for the last one.
+        end_side: where that row has to be: `BEFORE` or `AFTER` the range, anywhere if empty.
+        present: the argument, if only rows where it is not null count; they are counted for each part.
         distinct: whether the order values before a range have to be counted.
     """
 
@@ -41,6 +43,8 @@ class Pieces:
     value: str = ""
     exact: tuple[str, float] | None = None
     end: int | None = None
+    end_side: str = ""
+    present: str | None = None
     distinct: bool = False
 
 
@@ -84,7 +88,7 @@ def pieces_of(call: Call, own: str, names: Names) -> Pieces:
         own: how the names of its columns begin.
         names: the columns that all share.
     """
-    found = Pieces()
+    found = Pieces(present=call.arguments[0] if any(call.seeks) else None)
     keys, order = [in_sql(each) for each in names.keys], [each.sql for each in call.spec.order]
 
     def local(name: str, function: str, frame: Frame | None) -> str:
@@ -104,8 +108,17 @@ def pieces_of(call: Call, own: str, names: Names) -> Pieces:
     elif call.takes_an_end:
         _end(call, found, own, names, local)
     else:
-        found.value = local("of_rows", call.sql, call.own_frame)
+        found.value = _here(call, names, local)
     return found
+
+
+def _here(call: Call, names: Names, local: _Local) -> str:
+    """Return the function over the rows of a range."""
+    here = local("here", call.sql, call.own_frame)
+    if names.tie is None or call.function not in ENDS or call.frame.rows:
+        return here
+    # which of the rows of equal order is the end: Spark keeps the order of this number for `here`
+    return f"IF({local('at', 'row_number()', None)} > 0, {here}, NULL)"
 
 
 def _rank(call: Call, found: Pieces, own: str, names: Names, local: _Local) -> None:
@@ -192,11 +205,15 @@ def _bound_of(call: Call) -> tuple[str, float] | None:
 
 
 def _end(call: Call, found: Pieces, own: str, names: Names, local: _Local) -> None:
-    here = local("here", call.sql, call.frame)
+    here = _here(call, names, local)
     there, is_hot = in_sql(own), f"{in_sql(names.slot)} >= 0"
+    found.present = call.arguments[0] if call.ignores_nulls else None
     found.end = {"first": 1, "last": -1}.get(call.function, call.offset)
     if call.function == "nth_value" and call.frame.upper == 0:
         count = local("until", "count(1)", call.frame)
         until = f"({count} + coalesce({in_sql(names.before)}, 0L))"
         there = f"IF({until} >= {call.offset}, {there}, NULL)"
     found.value = f"IF({is_hot}, {there}, {here})"
+    if call.ignores_nulls and not call.frame.is_whole:
+        found.end_side = BEFORE if call.function == "first" else AFTER
+        found.value = f"coalesce({there}, {here})"

@@ -1,7 +1,7 @@
 """The rows of hot keys on workers by ranges of their order, and their windows."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -47,9 +47,8 @@ def by_ranges(request: Request, calls: Sequence[Call], results: Sequence[str]) -
     names = Names(own, f"{own}_slot", [request.worker_column, *calls[0].spec.partition])
     reach = max(each.reach[0] for each in calls), max(each.reach[1] for each in calls)
     # where a row is seen by several ranges, all of them have to sort rows of equal order in one way
-    names = replace(
-        names, tie=f"{own}_tie" if any(reach) or any(each.takes_an_end for each in calls) else None
-    )
+    tied = any(reach) or any(each.takes_an_end or any(each.seeks) for each in calls)
+    names = replace(names, tie=f"{own}_tie" if tied else None)
     pieces = [pieces_of(call, f"{own}_{at}", names) for at, call in enumerate(calls)]
     _refuse_other_values(request, calls, pieces)
     return _Split(request, calls, pieces, names, reach).result(results)
@@ -66,7 +65,9 @@ def prefix_of(request: Request) -> str:
 def _refuse_other_values(request: Request, calls: Sequence[Call], pieces: Sequence[Pieces]) -> None:
     """Raise Unsplit if what is read twice may be something else the second time."""
     spec = calls[0].spec
-    summed = (call for call, each in zip(calls, pieces, strict=True) if each.parts or each.end)
+    summed = (
+        call for call, each in zip(calls, pieces, strict=True) if each.parts or each.end or each.present
+    )
     columns = set(map(in_sql, request.columns.names))
     read = {argument for call in summed for argument in call.arguments if argument in columns}
     read |= {in_sql(name) for name in [*spec.partition, *(each.name for each in spec.order)]}
@@ -99,19 +100,26 @@ class _Split:
         uncut = uncut_type(self._types)
         if uncut is not None:
             raise Unsplit(f"an order column is of type {uncut}")
-        near = any(self._reach)
+        seeks = [each.seeks for each in self._calls]
+        near = any(self._reach) or any(map(any, seeks))
         ranges = ranges_of(rows, self._hash, self._order, self._types, self._keys, near=near, plan=self._plan)
         if self._request.way is None and all(len(each.starts) == 1 for each in ranges):
             raise Unsplit("the rows of hot keys have too few different values of the order")
         hot = self._in_parts(rows.filter(of_keys(self._hash, self._keys)), ranges)
-        summary, counts = self._summary(hot, ranges)
-        slots = slots_of(ranges, counts, self._reach)
-        copies, all_ = copies_of(slots, counts), int(counts.sum())
+        summary, counts, present = self._summary(hot, ranges)
+        sought = {at: each for at, each in enumerate(seeks) if any(each)}
+        needs = [(counts, self._reach), *((present[at], each) for at, each in sought.items())]
+        slots = slots_of(ranges, needs)
+        copied, idle = counts, "false"
+        if len(sought) == len(seeks):  # no function needs a copy of a row where its argument is null
+            copied = np.sum([present[at] for at in sought], axis=0)
+            idle = " AND ".join(f"{self._pieces[at].present} IS NULL" for at in sought)
+        copies, all_ = copies_of(slots, copied), int(counts.sum())
         if self._request.way is None and copies > _MOST_COPIES * all_:
             raise Unsplit(f"frames reach so far that {copies:,} rows of {all_:,} would be copied")
-        ends, end_values = self._ends(hot, ranges, counts)
+        ends, end_values = self._ends(hot, ranges, counts, present)
         table = table_of(summary, self._part, slots, self._pieces, self._names, ends, end_values)
-        found = self._windows(self._placed(self._in_parts(rows, ranges), slots), table, results)
+        found = self._windows(self._placed(self._in_parts(rows, ranges), slots, idle), table, results)
         return found, f"{format_count(len(slots), 'range')} of the order"
 
     def _in_parts(self, rows: DataFrame, ranges: Sequence[Ranges]) -> DataFrame:
@@ -126,41 +134,52 @@ class _Split:
             raise Unsplit(f"rows with equal order values cannot be told apart: {error}") from error
         return seeded_hash_in_sql(_TIE, [in_sql(each) for each in columns])
 
-    def _summary(self, hot: DataFrame, ranges: Sequence[Ranges]) -> tuple[DataFrame, np.ndarray]:
-        """Return a row for each part with what functions need of it, and the rows of each part."""
+    def _summary(
+        self, hot: DataFrame, ranges: Sequence[Ranges]
+    ) -> tuple[DataFrame, np.ndarray, dict[int, np.ndarray]]:
+        """Return a row for each part with what functions need of it, and the rows of each part.
+
+        Last come for functions that ignore nulls the rows of each part where their argument is not null.
+        """
         request, names = self._request, self._names
         other = f"{names.own}_other"
         second = key_hash(request.keys, request.key_types, request.params.seed ^ _OTHER)
         rows = hot.select("*", second.alias(other))
         bounds = {f"{names.own}_bound{at}": each.exact for at, each in enumerate(self._pieces) if each.exact}
+        present = {at: f"count({each.present})" for at, each in enumerate(self._pieces) if each.present}
         partials = {
             names.rows: "count(1)",
             f"{other}_least": f"min({in_sql(other)})",
             f"{other}_most": f"max({in_sql(other)})",
             **{name: f"sum(abs(CAST({each[0]} AS DOUBLE)))" for name, each in bounds.items()},
+            **{f"{names.own}_present{at}": sql for at, sql in present.items()},
             **{name: sql for each in self._pieces for name, sql in each.parts.items()},
         }
         found = rows.groupBy(self._part).agg(*(F.expr(sql).alias(name) for name, sql in partials.items()))
         if any(each.distinct for each in self._pieces):
             found = self._with_distinct(found, hot)
         found = frozen(found)
-        checked = found.select(self._part, *list(partials)[: 3 + len(bounds)]).collect()
+        checked = found.select(self._part, *list(partials)[: 3 + len(bounds) + len(present)]).collect()
         counts = np.zeros(ranges[-1].end if ranges else 0, np.int64)
+        presents = {at: np.zeros_like(counts) for at in present}
         sums = dict.fromkeys(bounds, 0.0)
-        others: dict[int, set[int]] = {}
-        for part, count, least, most, *absolute in checked:
+        hashes: dict[int, set[int]] = {}
+        for part, count, least, most, *others in checked:
             counts[part] = count
+            absolute = others[: len(bounds)]
+            for at, value in zip(presents, others[len(bounds) :], strict=True):
+                presents[at][part] = value
             key = bisect_right([each.first for each in ranges], part)
-            others.setdefault(key, set()).update((least, most))
+            hashes.setdefault(key, set()).update((least, most))
             for name, value in zip(sums, absolute, strict=True):
                 sums[name] += value or 0.0
-        if any(len(each) > 1 for each in others.values()):
+        if any(len(each) > 1 for each in hashes.values()):
             raise Unsplit("another key has the hash of a hot key")
         for name, bound in bounds.items():
             assert bound is not None
             if not sums[name] <= bound[1]:
                 raise Unsplit(f"the sum of {bound[0]} may overflow")
-        return found, counts
+        return found, counts, presents
 
     def _with_distinct(self, found: DataFrame, hot: DataFrame) -> DataFrame:
         """Add how many different order values each part has."""
@@ -174,45 +193,50 @@ class _Split:
         return joined.drop(again)
 
     def _ends(
-        self, hot: DataFrame, ranges: Sequence[Ranges], counts: np.ndarray
-    ) -> tuple[DataFrame | None, dict[str, str]]:
+        self,
+        hot: DataFrame,
+        ranges: Sequence[Ranges],
+        counts: np.ndarray,
+        present: Mapping[int, np.ndarray],
+    ) -> tuple[DataFrame | None, dict[str, tuple[str, str]]]:
         """Return the rows of hot keys that are the first, the last or another one, and the values wanted."""
         wanted: dict[int, list[tuple[int, int]]] = {}
-        for number in {each.end for each in self._pieces if each.end is not None}:
-            at = (_place(each, counts, number) for each in ranges)
-            wanted[number] = [each for each in at if each is not None]
-        places = sorted({place for each in wanted.values() for place in each})
+        for at, piece in enumerate(self._pieces):
+            if piece.end is not None:
+                found = (_place(each, present.get(at, counts), piece.end) for each in ranges)
+                wanted[at] = [each for each in found if each is not None]
         if not wanted:
             return None, {}
-        numbers = f"{self._names.own}_number"
-        parts = ", ".join(str(part) for part, _ in places) or "-1"
-        order = ", ".join([*(each.sql for each in self._order), in_sql(f"{self._names.own}_tie")])
+        own, part = self._names.own, in_sql(self._part)
+        numbers = f"{own}_number"
+        parts = ", ".join(sorted({str(place) for each in wanted.values() for place, _ in each})) or "-1"
+        order = ", ".join([*(each.sql for each in self._order), in_sql(f"{own}_tie")])
         # Spark pushes no filter below a column that is not deterministic, and this one needs it
-        near = f"IF({in_sql(numbers)} >= 0, {in_sql(self._part)} IN ({parts}), false)"
+        near = f"IF({in_sql(numbers)} >= 0, {part} IN ({parts}), false)"
         few = hot.select("*", F.monotonically_increasing_id().alias(numbers)).filter(near)
-        numbered = few.select(
-            in_sql(self._part),
-            F.expr(f"row_number() OVER (PARTITION BY {in_sql(self._part)} ORDER BY {order})").alias(numbers),
-            *(
-                F.expr(call.arguments[0]).alias(f"{self._names.own}_{at}")
-                for at, (call, each) in enumerate(zip(self._calls, self._pieces, strict=True))
-                if each.end is not None
-            ),
-        )
+        numbered, is_wanted = {}, {}
+        for at, places in wanted.items():
+            argument, value, number = self._calls[at].arguments[0], f"{own}_{at}", numbers
+            among, is_one = part, "("
+            if at in present:  # the rows where it is not null have numbers of their own
+                number, among = f"{numbers}_{at}", f"{part}, {argument} IS NULL"
+                is_one = f"({in_sql(value)} IS NOT NULL AND "
+            numbered[number] = f"row_number() OVER (PARTITION BY {among} ORDER BY {order})"
+            numbered[value] = argument
+            rows = (f"{is_one}{part} = {place} AND {number} = {row})" for place, row in places)
+            is_wanted[at] = " OR ".join(rows) or "false"
+        ends = few.select(part, *(F.expr(sql).alias(name) for name, sql in numbered.items()))
         values = {
-            f"{self._names.own}_{at}": f"first({in_sql(f'{self._names.own}_{at}')}) FILTER (WHERE "
-            f"{self._is_at(numbers, wanted[each.end])})"
-            for at, each in enumerate(self._pieces)
-            if each.end is not None
+            f"{own}_{at}": (
+                f"first({in_sql(f'{own}_{at}')}) FILTER (WHERE ({condition}){{}})",
+                self._pieces[at].end_side,
+            )
+            for at, condition in is_wanted.items()
         }
-        return frozen(numbered.filter(self._is_at(numbers, places))), values
+        return frozen(ends.filter(" OR ".join(is_wanted.values()))), values
 
-    def _is_at(self, number: str, places: Sequence[tuple[int, int]]) -> str:
-        part = in_sql(self._part)
-        return " OR ".join(f"({part} = {at} AND {number} = {row})" for at, row in places) or "false"
-
-    def _placed(self, rows: DataFrame, slots: Sequence[Slot]) -> DataFrame:
-        """Send the rows to their workers, those near a range to that range, too."""
+    def _placed(self, rows: DataFrame, slots: Sequence[Slot], idle: str) -> DataFrame:
+        """Send the rows to their workers, those near a range that are not `idle` to that range, too."""
         request, part, home, slot = self._request, self._part, self._home, self._names.slot
         homes = [at for at, each in enumerate(slots) for _ in range(each.first, each.end)]
         in_home = f"IF({part} < 0, -1, {looked_up(homes, part)})" if slots else "-1"
@@ -224,7 +248,8 @@ class _Split:
         if any(len(each) > 1 for each in copied):
             texts = "|".join(",".join(each) if len(each) > 1 else "" for each in copied)
             text = f"get(split('{texts}', '[|]'), {part})"
-            lists = f"IF({part} < 0 OR {text} = '', array({home}), CAST(split({text}, ',') AS ARRAY<INT>))"
+            stays = f"{part} < 0 OR {text} = '' OR ({idle})"
+            lists = f"IF({stays}, array({home}), CAST(split({text}, ',') AS ARRAY<INT>))"
             # not `explode`, of which Spark makes a filter
             rows = rows.withColumn(slot, F.expr(f"explode_outer({lists})"))
         else:
@@ -242,7 +267,8 @@ class _Split:
             windows = {name: sql for each in self._pieces for name, sql in getattr(each, by).items()}
             rows = rows.select("*", *(F.expr(sql).alias(name) for name, sql in windows.items()))
         slot, there = self._names.slot, f"{self._names.slot}_there"
-        rows = rows.filter(f"{slot} = {self._home}")
+        # not "=", of which Spark makes a filter by the home, and of that one by the part
+        rows = rows.filter(f"{slot} <=> {self._home}")
         table = table.withColumnRenamed(slot, there)
         joined = rows.join(F.broadcast(table), F.expr(f"{slot} = {there}"), "left")
         columns = [F.col(in_sql(name)) for name in self._request.columns.names if name]

@@ -36,29 +36,29 @@ class Slot:
     high: int
 
 
-def slots_of(ranges: Sequence[Ranges], rows: np.ndarray, reach: tuple[int, int]) -> list[Slot]:
+def slots_of(ranges: Sequence[Ranges], needs: Sequence[tuple[np.ndarray, tuple[int, int]]]) -> list[Slot]:
     """Return the ranges, with as many parts before and after them as have the rows that frames may see.
 
     Args:
         ranges: the ranges of each key.
-        rows: the number of rows of each part, counted.
-        reach: how many rows before and after a row its frames may see.
+        needs: how many rows of a kind before and after a row its frames may see; first the number of rows of
+            this kind in each part, counted.
     """
     found = []
     for each in ranges:
         ends = [*each.starts[1:], each.end]
         for first, end, worker in zip(each.starts, ends, each.workers, strict=True):
             low, high = first, end
-            while low > each.first and rows[low:first].sum() < reach[0]:
+            while low > each.first and any(rows[low:first].sum() < reach[0] for rows, reach in needs):
                 low -= 1
-            while high < each.end and rows[end:high].sum() < reach[1]:
+            while high < each.end and any(rows[end:high].sum() < reach[1] for rows, reach in needs):
                 high += 1
             found.append(Slot(each, worker, first, end, low, high))
     return found
 
 
 def copies_of(slots: Sequence[Slot], rows: np.ndarray) -> int:
-    """Return how many rows are copied."""
+    """Return how many rows are copied, if each part has so many that may be."""
     return sum(int(rows[each.low : each.first].sum() + rows[each.end : each.high].sum()) for each in slots)
 
 
@@ -69,7 +69,7 @@ def table_of(
     pieces: Sequence[Pieces],
     names: Names,
     ends: DataFrame | None,
-    end_values: Mapping[str, str],
+    end_values: Mapping[str, tuple[str, str]],
 ) -> DataFrame:
     """Return a row for each range: what it takes from the other ranges of its key.
 
@@ -80,7 +80,8 @@ def table_of(
         pieces: those of the window functions.
         names: the columns that these share.
         ends: rows of keys that single values are taken from, their part first; None if none is needed.
-        end_values: aggregates of them, in SQL, by the names of their columns.
+        end_values: aggregates of them, in SQL, by the names of their columns, with `{}` where one more
+            condition may stand, and where the rows have to be: `BEFORE` or `AFTER` the range, or anywhere.
     """
     numbers = {
         names.slot: range(len(slots)),
@@ -108,6 +109,9 @@ def table_of(
     if ends is not None:
         of_key = f"{in_sql(ends.columns[0])} >= key_first AND {in_sql(ends.columns[0])} < key_end"
         values = ranges.join(ends, F.expr(of_key), "left").groupBy(F.col(names.slot).alias("end_slot"))
-        singles = values.agg(*(F.expr(value).alias(name) for name, value in end_values.items()))
+        near = {side: f" AND {each}" for side, each in filters.items()} | {"": ""}
+        singles = values.agg(
+            *(F.expr(value.format(near[side])).alias(name) for name, (value, side) in end_values.items())
+        )
         found = found.join(singles, F.expr(f"{in_sql(names.slot)} = end_slot"), "left").drop("end_slot")
     return frozen(found)

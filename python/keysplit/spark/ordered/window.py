@@ -49,9 +49,9 @@ def window(
 
     These can be split: `row_number`, `rank`, `dense_rank`, `percent_rank`, `cume_dist`, `ntile`, `lag`,
     `lead`; `sum`, `count`, `min`, `max`, `avg`, `first`, `last` and `nth_value` up to the current row, from
-    it on, or over the whole key; any aggregate of Spark over a number of rows before and after, or without
-    an order. Functions of several windows may be in one call: those of one window are split, and Spark
-    computes the others after it.
+    it on, or over the whole key, all but `nth_value` also if they ignore nulls; any aggregate of Spark over a
+    number of rows before and after, or without an order. Functions of several windows may be in one call:
+    those of one window are split, and Spark computes the others after it.
 
     `df` is read a second time, so its key, order and argument columns must be deterministic. Counts of rows
     and sums are taken when this is called.
