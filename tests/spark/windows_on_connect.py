@@ -4,6 +4,7 @@ import os
 import re
 
 import pytest
+import test_asof
 import test_window
 from frames import KEYS, same_rows, skewed
 from pyspark.sql import SparkSession, Window
@@ -20,9 +21,10 @@ SHARED = (
     *("one_answer_for_rows_of_equal_order", "without_partitions", "without_an_order"),
     *("arithmetic_and_several_windows", "no_hot_key_and_no_rows", "names_that_are_there_twice"),
     *("a_column_of_df_is_one_of_the_result", "python_is_left_to_spark", "keys_by_chance_are_left_to_spark"),
+    "few_rows_are_copied_where_nulls_are_ignored",
     *("sums_that_may_overflow", "wrong_arguments_are_refused", "wrong_columns_are_refused"),
 )
-rows = test_window.rows
+rows, sides = test_window.rows, test_asof.sides
 globals().update({f"test_{name}": getattr(test_window, f"test_{name}") for name in SHARED})
 
 
@@ -49,6 +51,16 @@ def test_values_of_all_types(spark):
     arrays = df.withColumn("a", F.array("o"))
     with pytest.raises(ValueError, match=r": values of type array<int> cannot be kept exactly on Spark Conn"):
         kss.window(arrays, F.last("a").over(by_order().rowsBetween(NOW, LAST)), workers=WORKERS, way="place")
+
+
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+def test_asof_join(sides, monkeypatch, direction):
+    found = []
+    for slots, way in ((1, "plain"), (64, "plain" if direction == "nearest" else "place")):
+        monkeypatch.setattr("keysplit.spark.ordered.window.slots_of", lambda df, slots=slots: slots)
+        found.append(kss.asof_join(*sides, "o", "k", direction=direction, workers=WORKERS))
+        assert kss.explain(found[-1]).startswith(f"{way}: ")
+    assert same_rows(*found)
 
 
 def test_what_the_client_keeps_is_exact(spark):
@@ -142,7 +154,7 @@ def whole():
         "range": (F.sum("x").over(w.rangeBetween(-3, NOW)), "the frame of sum is a range of values"),
         "one side": (F.sum("x").over(w.rowsBetween(FIRST, -1)), "the frame of sum(`x`) is bounded on one"),
         "lists": (F.collect_list("x").over(w), "collect_list over an unbounded frame is not made of the"),
-        "nulls": (F.last("x", ignorenulls=True).over(w), "last(`x`) ignores nulls"),
+        "nulls": (F.nth_value("x", 2, ignoreNulls=True).over(w), "nth_value(`x`, 2) ignores nulls"),
         "average": (F.avg("d").over(w), "avg(`d`) is of type decimal(14,6)"),
         "no order": (F.first("x").over(Window.partitionBy("k")), "first(`x`) depends on an order, and its"),
         "unknown": (F.any_value("x").over(w), "any_value is no window function that keysplit knows"),

@@ -18,6 +18,7 @@ from keysplit.spark.apply.apply import apply  # noqa: E402
 from keysplit.spark.diagnose import diagnose  # noqa: E402
 from keysplit.spark.drift import drift  # noqa: E402
 from keysplit.spark.join.join import join  # noqa: E402
+from keysplit.spark.ordered.asof import asof_join  # noqa: E402
 from keysplit.spark.ordered.window import window  # noqa: E402
 from keysplit.spark.plan import plan  # noqa: E402
 from keysplit.spark.profile import profile  # noqa: E402
@@ -32,6 +33,7 @@ __all__ = [
     "CutToFit",
     "Plan",
     "apply",
+    "asof_join",
     "diagnose",
     "drift",
     "explain",

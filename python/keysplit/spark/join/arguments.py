@@ -103,28 +103,32 @@ def refuse_condition(kind: str, hot: str) -> None:
         )
 
 
-def key_types_of(names: Sequence[str], columns: dict[str, Columns]) -> dict[str, list[DataType]]:
+def key_types_of(
+    names: Sequence[str], columns: dict[str, Columns], argument: str = "on"
+) -> dict[str, list[DataType]]:
     """Return the types of the key columns on both sides if they match, or raise TypeError."""
-    fields = {side: each.fields_of("on", names) for side, each in columns.items()}
+    fields = {side: each.fields_of(argument, names) for side, each in columns.items()}
     for mine, theirs in zip(fields["left"], fields["right"], strict=True):
         if key_kinds([mine.dataType]) != key_kinds([theirs.dataType]):
             raise TypeError(
-                f"on must have the same type on both sides, got {mine.dataType.simpleString()} and "
+                f"{argument} must have the same type on both sides, got {mine.dataType.simpleString()} and "
                 f"{theirs.dataType.simpleString()}: cast one side"
             )
-        _refuse_padded(mine, theirs, columns["left"])
+        _refuse_padded(mine, theirs, columns["left"], argument)
     return {side: [field.dataType for field in found] for side, found in fields.items()}
 
 
-def _refuse_padded(mine: StructField, theirs: StructField, columns: Columns) -> None:
+def _refuse_padded(mine: StructField, theirs: StructField, columns: Columns, argument: str) -> None:
     """Raise TypeError if Spark pads strings to compare them: equal strings may have different hashes."""
     raw = [field.metadata.get(_RAW_TYPE) or field.dataType.simpleString() for field in (mine, theirs)]
     if not all(map(_CHAR.search, raw)):
         return
     if raw[0] != raw[1]:
         raise TypeError(
-            f"on must have CHAR of the same length on both sides, got {raw[0]} and {raw[1]}: pad the "
+            f"{argument} must have CHAR of the same length on both sides, got {raw[0]} and {raw[1]}: pad the "
             "shorter column with rpad(column, length, ' ')"
         )
     if setting_of(columns.df.sparkSession)(_PADDED) == "false":
-        raise TypeError(f"on must not be {raw[0]} where {_PADDED} is false: cast both sides to STRING")
+        raise TypeError(
+            f"{argument} must not be {raw[0]} where {_PADDED} is false: cast both sides to STRING"
+        )
