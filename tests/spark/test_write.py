@@ -3,7 +3,9 @@
 import re
 from collections import Counter
 
+import pyarrow.parquet as pq
 import pytest
+from calls import jobs_of
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
@@ -31,6 +33,21 @@ def read_back(spark, path, df):
     """Say whether the rows written to a path are those of a DataFrame."""
     found = spark.read.schema(df.schema).parquet(str(path)).select(*df.columns)
     return sorted(map(repr, found.collect())) == sorted(map(repr, df.collect()))
+
+
+def ranges_of(path, partition, column, reverse=False):
+    """Return the values in each file of a partition; the files are sorted and do not overlap."""
+
+    def place(value):
+        return value is not None, value
+
+    written = (path / partition).glob("*.parquet")
+    found = [pq.ParquetFile(file).read().column(column).to_pylist() for file in written]
+    assert found == [sorted(each, key=place, reverse=reverse) for each in found]
+    found.sort(key=lambda each: place(each[0]), reverse=reverse)
+    ends = [value for each in found for value in (each[0], each[-1])]
+    assert ends == sorted(ends, key=place, reverse=reverse)
+    return found
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
@@ -132,6 +149,106 @@ def test_a_plan_brings_its_grouping(spark, tmp_path, sales):
         kss.streaming.write(stream, "country", plan=plan),
     ):
         assert kss.explain(writer).endswith(f"{WORKERS} workers by d_choices")
+
+
+SORTED = {
+    "a name": ("id", "id", False),
+    "descending, with nulls last": (F.desc, "few_nulls", True),
+    "texts, with nulls first": (F.asc, "text", False),
+    "two columns": (lambda name: [F.col(name), F.desc("year")], "few_nulls", False),
+}
+
+
+@pytest.fixture(scope="module")
+def mixed(sales):
+    at = F.col("id") * 7919 % 1009
+    return sales.select("*", F.when(at > 50, at).alias("few_nulls"), at.cast("string").alias("text"))
+
+
+@pytest.mark.parametrize("case", SORTED)
+def test_files_of_a_hot_partition_hold_ranges(spark, tmp_path, mixed, case):
+    order, column, reverse = SORTED[case]
+    sort_by = order if isinstance(order, str) else order(column)
+    writer = kss.write(mixed, "country", workers=WORKERS, sort_by=sort_by, way="place")
+    assert re.match(
+        rf"place: . keys? .* split over {WORKERS} workers by ranges of {column}", kss.explain(writer)
+    )
+    writer.parquet(str(tmp_path / "out"))
+    found = ranges_of(tmp_path / "out", "country=hot", column, reverse)
+    assert len(found) in (4, 5)
+    assert max(map(len, found)) < 400
+    values = list(map(set, found))
+    assert case == "two columns" or sum(map(len, values)) == len(set().union(*values))
+    for partition in files(tmp_path / "out"):
+        ranges_of(tmp_path / "out", partition, column, reverse)
+    assert read_back(spark, tmp_path / "out", mixed)
+
+
+def test_rows_of_one_value_are_in_one_file(spark, tmp_path, mixed):
+    kss.write(mixed, "country", workers=WORKERS, sort_by="year", way="place").parquet(str(tmp_path / "out"))
+    assert list(map(set, ranges_of(tmp_path / "out", "country=hot", "year"))) == [{0}, {1}]
+    assert read_back(spark, tmp_path / "out", mixed)
+
+
+def test_few_rows_are_sorted_into_few_files(spark, tmp_path, mixed):
+    writer = kss.write(mixed, "country", workers=WORKERS, sort_by="id", rows_per_file=370)
+    assert re.search("split over 4 workers by ranges of id, not over 6, because", kss.explain(writer))
+    writer.parquet(str(tmp_path / "out"))
+    assert 1 < len(ranges_of(tmp_path / "out", "country=hot", "id")) <= 4
+    assert read_back(spark, tmp_path / "out", mixed)
+
+
+def test_the_plain_way_sorts_each_file(spark, tmp_path, mixed):
+    writer = kss.write(mixed, "country", sort_by=F.desc("text"), way="plain")
+    writer.parquet(str(tmp_path / "out"))
+    assert set(files(tmp_path / "out").values()) == {3}
+    found = [pq.ParquetFile(file).read().column("text").to_pylist() for file in tmp_path.rglob("*.parquet")]
+    assert found == [sorted(each, reverse=True) for each in found]
+    assert read_back(spark, tmp_path / "out", mixed)
+
+
+def test_the_cuts_of_a_plan_make_the_ranges(spark, tmp_path, mixed):
+    counts = []
+    for order in ("id", "text"):
+        plan = kss.plan(mixed, "country", WORKERS, grouping="cut_to_fit", weight="bytes", order_by=order)
+        jobs = []
+        with jobs_of(spark, jobs):
+            writer = kss.write(mixed, "country", plan=plan, sort_by="id", way="place")
+        counts.append(len(jobs))
+    assert counts[0] == 0 < counts[1]
+    kss.write(mixed, "country", plan=plan, sort_by="text", way="place").parquet(str(tmp_path / "out"))
+    assert len(ranges_of(tmp_path / "out", "country=hot", "text")) in (4, 5)
+    writer.parquet(str(tmp_path / "other"))
+    assert len(ranges_of(tmp_path / "other", "country=hot", "id")) in (4, 5)
+
+
+def test_rows_without_an_identity_are_divided_by_their_order(spark, tmp_path):
+    df = spark.range(600).select(F.lit(1).alias("p"), (F.col("id") * 7 % 600).alias("o"))
+    same = df.select("p", F.col("o"), F.rand().alias("by_chance"))
+    kss.write(same, "p", workers=3, sort_by="o", way="place").parquet(str(tmp_path / "out"))
+    assert [len(each) for each in ranges_of(tmp_path / "out", "p=1", "o")] == pytest.approx([200] * 3, abs=60)
+    with pytest.raises(ValueError, match=r"^sort_by must name columns that have the same values when a"):
+        kss.write(same, "p", workers=3, sort_by=["o", "by_chance"])
+    kss.write(same, "p", sort_by="by_chance", way="plain")
+
+
+def test_wrong_orders_are_refused(sales):
+    for sort_by, error, message in (
+        (
+            3,
+            TypeError,
+            "sort_by must be a column name, a column such as F.desc('ts'), or a list of these, got 3",
+        ),
+        ("none", ValueError, "sort_by must name one column of the DataFrame, got 'none'; it has ['country'"),
+        (F.col("id") * 2, ValueError, "sort_by must name columns of df, without expressions, got Column<"),
+        (
+            ["id", F.desc("COUNTRY")],
+            ValueError,
+            "sort_by must name no columns of partition_by, which is ['country'], got ['id', 'country']",
+        ),
+    ):
+        with pytest.raises(error, match=f"^{re.escape(message)}"):
+            kss.write(sales, "country", workers=3, sort_by=sort_by)
 
 
 def test_streams_are_refused(spark):

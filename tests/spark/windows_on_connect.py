@@ -173,3 +173,32 @@ def test_what_cannot_be_split(rows):
         assert f" here, got 'place': {reason}" in str(error.value), name
     found = kss.window(rows, F.rand() + F.rank().over(by_order()), workers=WORKERS)
     assert re.match("plain: a column has the function rand, which keysplit does not", kss.explain(found))
+
+
+def test_the_order_of_a_plan(spark, rows, tmp_path, monkeypatch):
+    odd = rows.withColumnRenamed("o", "a.b").withColumnRenamed("x", "X x")
+    for order, text in (
+        ("A.B", "a.b bigint ASC NULLS FIRST"),
+        ([F.col("`a.b`").desc_nulls_first(), "X x"], "a.b bigint DESC NULLS FIRST, X x double ASC"),
+        (odd["X x"].asc_nulls_last(), "X x double ASC NULLS LAST"),
+    ):
+        assert kss.plan(odd, "k", WORKERS, order_by=order).order.text.startswith(text)
+    for other in (F.col("o") * 2, F.col("none"), "none", F.array("id")):
+        with pytest.raises(ValueError, match=r"^order_by must name "):
+            kss.plan(rows, "k", WORKERS, order_by=other)
+    plan = kss.plan(rows, "k", WORKERS, order_by=[F.desc("o"), "id"])
+    monkeypatch.setattr("keysplit.spark.ordered.cuts.sampled", None)  # the plan has cuts
+    w = Window.partitionBy("k").orderBy(F.desc("o"), "id")
+    assert_same(rows, F.row_number().over(w), F.lag("id", 2).over(w), plan=plan, workers=None)
+    writer = kss.write(rows, "k", plan=plan, sort_by=[rows["o"].desc(), "id"], way="place")
+    assert kss.explain(writer) == f"place: 1 key is split over {WORKERS} workers by ranges of o, id"
+    writer.parquet(str(tmp_path / "out"))
+    ends = (
+        spark.read.parquet(str(tmp_path / "out")).filter("k = 0").groupBy(F.input_file_name().alias("file"))
+    )
+    ends = sorted(
+        (row.least, row.most)
+        for row in ends.agg(F.min("o").alias("least"), F.max("o").alias("most")).collect()
+    )
+    assert len(ends) == WORKERS
+    assert [end for pair in ends for end in pair] == sorted(end for pair in ends for end in pair)
