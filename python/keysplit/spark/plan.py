@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -45,7 +45,7 @@ from keysplit.spark.weights import weight_of
 Sample = float | Literal["auto"]
 GroupingOrName = str | Grouping | CutToFit
 Trusted = str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
-OrderBy = str | Column | Sequence[str | Column]
+OrderBy: TypeAlias = str | Column | Sequence[str | Column]
 
 # Rows of split keys to check: for each of the most frequent ones, and in total.
 _ROWS_PER_KEY, _ROWS, _KEYS = 1_000, 10_000, 1_000

@@ -82,7 +82,8 @@ def _of_plan(df: DataFrame, sorts: Sequence[Any]) -> list[Order | None]:
         column = each.child()
         name = names.get(column.exprId().id()) if kind_of(column) == "AttributeReference" else None
         ascending, first = kind_of(each.direction()), kind_of(each.nullOrdering())
-        found.append(name and Order(name, ascending == "Ascending$", first == "NullsFirst$"))
+        order = None if name is None else Order(name, ascending == "Ascending$", first == "NullsFirst$")
+        found.append(order)
     return found
 
 
@@ -95,5 +96,5 @@ def _of_relation(columns: Columns, sorts: Sequence[Any]) -> list[Order | None]:
         name = columns.names[places[0]] if len(places) == 1 else None
         ascending = each.direction == each.SORT_DIRECTION_ASCENDING
         nulls_first = each.null_ordering == each.SORT_NULLS_FIRST
-        found.append(name and Order(name, ascending, nulls_first))
+        found.append(None if name is None else Order(name, ascending, nulls_first))
     return found
