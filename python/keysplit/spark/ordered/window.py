@@ -59,7 +59,8 @@ def window(
     Args:
         df: a batch DataFrame.
         columns: columns with window functions, as in `df.select`.
-        plan: a plan that `kss.plan` made or loaded for the key of the window.
+        plan: a plan that `kss.plan` made or loaded for the key of the window. If its `order_by` is the order
+            of the window, the order is not sampled again.
         workers: in place of a plan, the number of workers, 1..=65536: a plan is made of a sample of the rows.
             A worker is a task's partition.
         way: "plain" for Spark's own windows, "place" to split hot keys even where that brings nothing; if
