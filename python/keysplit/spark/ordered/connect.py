@@ -44,8 +44,8 @@ def read(df: DataFrame, plain: DataFrame) -> Windows:
     project = relation_of(plain).project
     fields = schema_of(plain).fields
     sent = list(project.expressions)[1:]
-    if not sent:  # it is no such query
-        raise Unsplit("a column has a query of its own")
+    if not sent:  # the client sends queries within a query first
+        raise Unsplit("df or a column has a subquery, which keysplit does not read on Spark Connect")
     names, new = [field.name for field in fields[: -len(sent)]], fields[-len(sent) :]
     reader = _Reader(names, [field.name for field in new], project.input.common.plan_id)
     # the server chose the names of columns without an alias
