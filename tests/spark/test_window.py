@@ -209,6 +209,13 @@ def test_arithmetic_and_several_windows(rows):
     assert kss.explain(found).endswith("; 2 functions of other windows computed by Spark after it")
 
 
+def test_many_ranges(rows):
+    """A search of many cuts is no expression that outgrows the driver."""
+    w = Window.partitionBy("k").orderBy("o")
+    assert_same(rows, F.row_number().over(w), workers=100)
+    assert_same(rows, F.lag("id").over(w), F.sum("id").over(w), workers=100)
+
+
 def test_no_hot_key_and_no_rows(rows):
     w = Window.partitionBy("id").orderBy("o")
     assert_same(rows, F.row_number().over(w), F.sum("x").over(w), F.lag("x").over(w))

@@ -18,6 +18,8 @@ from keysplit.spark.ordered.calls import Order
 _ROWS_PER_RANGE, _MOST_ROWS = 100, 100_000
 # How many sampled rows before and after a cut the rows next to it are counted to.
 _NEAR = (1, 4, 16, 64)
+# How often the first of some steps of a search may stand in the last one, were they put together.
+_LARGEST_STEPS = 500
 # How a value is written as text, and read again; others are written by a cast.
 _TEXTS: dict[type[T.DataType], tuple[str, str]] = {
     T.StringType: ("hex(CAST({} AS BINARY))", "CAST(X'{}' AS STRING)"),
@@ -236,12 +238,14 @@ def with_part(
     """Add the part that each row is in, INT; -1 for those of other keys.
 
     The cuts are searched in steps, each a projection: one expression of all would be too large to compile.
-    A filter by the part must not be pushed down through them, as each step has the one before several times.
+    Each step has the one before several times, and Spark puts some projections together all the same. So a
+    generator stands between every few of them, through which Spark passes nothing.
+    A filter by the part must not be pushed down through the others.
     """
     if not ranges:
         return rows.select("*", F.lit(-1).alias(part))
     key, cuts = f"{part}_key", [f"{part}_cuts_{at}" for at in range(len(order))]
-    whens = " ".join(f"WHEN {each.key.hash}L THEN {at}" for at, each in enumerate(ranges))
+    hashes = f"CAST(split('{','.join(str(each.key.hash) for each in ranges)}', ',') AS ARRAY<BIGINT>)"
     all_cuts = [cut for each in ranges for cut in each.cuts]
     arrays = [
         F.expr(f"CAST(array({', '.join(_read(cut[at], type_) for cut in all_cuts)}) AS {_array(type_)})")
@@ -249,18 +253,20 @@ def with_part(
     ]
     rows = rows.select(
         "*",
-        F.expr(f"CASE {in_sql(hash_column)} {whens} ELSE -1 END").alias(key),
+        F.expr(f"CAST(array_position({hashes}, {in_sql(hash_column)}) - 1 AS INT)").alias(key),
         *(array.alias(name) for array, name in zip(arrays, cuts, strict=True)),
     )
     ends = list(accumulate(len(each.cuts) for each in ranges))
     has_nulls = [any(cut[at] is None for cut in all_cuts) for at in range(len(order))]
-    rows = rows.withColumn(part, F.expr(looked_up([0, *ends[:-1]], key)))
+    rows, size = rows.withColumn(part, F.expr(looked_up([0, *ends[:-1]], key))), 1
     for bit in reversed(range(max(len(each.cuts) for each in ranges).bit_length())):
         next_ = f"{part} + {1 << bit}"
         after = _is_after(order, [f"get({name}, {next_} - 1)" for name in cuts], has_nulls)
-        rows = rows.withColumn(
-            part, F.expr(f"IF({next_} <= {looked_up(ends, key)} AND {after}, {next_}, {part})")
-        )
+        step = f"IF({next_} <= {looked_up(ends, key)} AND {after}, {next_}, {part})"
+        size *= step.count(f"{part} + ") + 1
+        if size > _LARGEST_STEPS:
+            rows, size = rows.withColumn(part, F.expr(f"explode_outer(array({part}))")), 1
+        rows = rows.withColumn(part, F.expr(step))
     return rows.withColumn(part, F.expr(f"IF({key} < 0, -1, {part} + {key})")).drop(key, *cuts)
 
 
