@@ -234,6 +234,24 @@ def test_names_that_are_there_twice(rows):
     assert_same(df, F.sum("`a.b`").over(w), F.lag(df["W_slot"]).over(w))
 
 
+@pytest.mark.parametrize("name", ["w_hash", "w_hash_0", "text_0", "key_first", "worker"])
+def test_an_order_with_a_name_of_ours(rows, name):
+    df = rows.withColumnRenamed("o", name)
+    assert_same(df, F.row_number().over(Window.partitionBy("k").orderBy(name)))
+
+
+@pytest.mark.parametrize("type_", ["string", "binary"])
+def test_long_order_values_are_left_to_spark(rows, type_):
+    w = Window.partitionBy("k").orderBy("o")
+    for length in (1000, 1001):
+        df = rows.withColumn("o", F.lpad(F.col("o").cast("string"), length, "0").cast(type_))
+        if length == 1000:
+            assert_same(df, F.row_number().over(w))
+            continue
+        with pytest.raises(ValueError, match=r"an order column has values of more than 1,000 bytes$"):
+            kss.window(df, F.row_number().over(w), workers=WORKERS, way="place")
+
+
 def test_a_column_of_df_is_one_of_the_result(rows):
     w = Window.partitionBy("k").orderBy("o")
     found = kss.window(rows, F.row_number().over(w).alias("n"), workers=WORKERS, way="place")

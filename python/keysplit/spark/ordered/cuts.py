@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from keysplit.plan import Cut, FrequentKey, KeyCuts, OrderColumn, Plan
 from keysplit.spark.few_rows import rows_of
 from keysplit.spark.names import in_sql
-from keysplit.spark.ordered.calls import Order
+from keysplit.spark.ordered.calls import Order, Unsplit
 
 # Rows of hot keys that are sampled for each range, and in all at most.
 _ROWS_PER_RANGE, _MOST_ROWS = 100, 100_000
@@ -20,10 +20,12 @@ _ROWS_PER_RANGE, _MOST_ROWS = 100, 100_000
 _NEAR = (1, 4, 16, 64)
 # How often the first of some steps of a search may stand in the last one, were they put together.
 _LARGEST_STEPS = 500
+# Cuts stand in the query: bytes that one may have.
+_LONGEST = 1000
 # How a value is written as text, and read again; others are written by a cast.
 _TEXTS: dict[type[T.DataType], tuple[str, str]] = {
-    T.StringType: ("hex(CAST({} AS BINARY))", "CAST(X'{}' AS STRING)"),
-    T.BinaryType: ("hex({})", "X'{}'"),
+    T.StringType: (f"hex(substring(CAST({{}} AS BINARY), 1, {_LONGEST + 1}))", "CAST(X'{}' AS STRING)"),
+    T.BinaryType: (f"hex(substring({{}}, 1, {_LONGEST + 1}))", "X'{}'"),
     T.DateType: ("CAST(unix_date({}) AS STRING)", "date_from_unix_date({})"),
     T.TimestampType: ("CAST(unix_micros({}) AS STRING)", "timestamp_micros({}L)"),
 }
@@ -134,12 +136,15 @@ def sampled(
     few = few.sample(part, seed=0) if part < 1.0 else few
     few = few.filter(is_hot)
     texts = [_written(each, type_) for each, type_ in zip(order, types, strict=True)]
-    few = few.select("*", *(F.expr(text).alias(f"text_{at}") for at, text in enumerate(texts)))
-    few = _sorted(few, hash_column, order)
+    names = [f"{hash_column}_{at}" for at in range(len(order))]
+    few = few.select("*", *(F.expr(text).alias(name) for text, name in zip(texts, names, strict=True)))
     found: dict[int, list[Cut]] = {}
-    for row in few.select(hash_column, *(f"text_{at}" for at in range(len(order)))).collect():
+    for row in _sorted(few, hash_column, order).select(hash_column, *names).collect():
         found.setdefault(row[0], []).append(tuple(row[1:]))
-    return [_cuts(key, found.get(key.hash, [])) for key in keys]
+    cuts = [_cuts(key, found.get(key.hash, [])) for key in keys]
+    if any(len(text or "") > 2 * _LONGEST for each in cuts for cut in each.cuts for text in cut):
+        raise Unsplit(f"an order column has values of more than {_LONGEST:,} bytes")
+    return cuts
 
 
 def _rows_of(keys: Sequence[FrequentKey], plan: Plan | None, rows: DataFrame) -> float:
