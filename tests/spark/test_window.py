@@ -234,6 +234,11 @@ def test_names_that_are_there_twice(rows):
     assert_same(df, F.sum("`a.b`").over(w), F.lag(df["W_slot"]).over(w))
 
 
+def test_columns_that_a_window_names_twice(rows):
+    w = Window.partitionBy("k", "k").orderBy("o", F.desc("o"), "o")
+    assert_same(rows, F.row_number().over(w), F.lag("id").over(w))
+
+
 @pytest.mark.parametrize("name", ["w_hash", "w_hash_0", "text_0", "key_first", "worker"])
 def test_an_order_with_a_name_of_ours(rows, name):
     df = rows.withColumnRenamed("o", name)

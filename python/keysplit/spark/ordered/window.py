@@ -109,7 +109,7 @@ def window(
 
 
 def _split(windows: Windows, plan: Any, workers: Any, way: str | None) -> tuple[DataFrame, str]:
-    base, calls = windows.base, list(windows.calls)
+    base, calls = windows.base, list(map(_with_columns_once, windows.calls))
     spec = _spec_of(calls)
     chosen = [at for at, call in enumerate(calls) if _belongs(call, spec)]
     others = [at for at in range(len(calls)) if at not in chosen]
@@ -193,6 +193,10 @@ def _why_whole(call: Call) -> str | None:
     if call.frame.is_whole and call.function not in ENDS | RANKS | SHIFTS:
         return None
     return f"{call.name} depends on an order, and its window has none"
+
+
+def _with_columns_once(call: Call) -> Call:
+    return replace(call, spec=call.spec._replace(partition=tuple(dict.fromkeys(call.spec.partition))))
 
 
 def _belongs(call: Call, spec: Spec) -> bool:
