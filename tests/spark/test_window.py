@@ -402,3 +402,14 @@ def test_a_window_that_would_spill_is_split_on_few_slots(rows, monkeypatch):
         found = kss.window(rows, F.row_number().over(w).alias("n"), F.dense_rank().over(w), workers=WORKERS)
         assert kss.explain(found).startswith(begins)
     assert re.search(r"; Spark's own window would sort about \d+ MB in 0 MB$", kss.explain(found))
+
+
+@pytest.mark.parametrize("function", ["row_number()", "lag(id)"])
+def test_results_need_not_be_selected(rows, function):
+    """Spark then drops the windows, and may push filters down to the search of ranges."""
+    found = kss.window(
+        rows, F.expr(f"{function} OVER (PARTITION BY k ORDER BY o)").alias("w"), workers=40, way="place"
+    )
+    assert found.count() == 900
+    assert same_rows(found.select("id", "k"), rows.select("id", "k"))
+    assert found.filter("k = 0").select("id").count() == rows.filter("k = 0").count()
