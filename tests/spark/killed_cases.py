@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from unittest.mock import patch
 
 import killed_executor
 import pandas as pd
@@ -127,7 +128,7 @@ TRIES = 4
 """Outputs of the tasks upstream may come in the same order once more, by chance."""
 
 JOINS = {"join": "place", "join_by_broadcast": "broadcast"}
-ACTS = (*JOINS, "window", "apply", "write", "write_of_few_rows", "in_foreach_batch")
+ACTS = (*JOINS, "window", "asof_join", "apply", "write", "write_of_few_rows", "in_foreach_batch")
 
 
 def main():
@@ -228,6 +229,15 @@ def acted(numbers, plan, job, case, *, hang):
         job.forget()  # the order was sampled, and sums were taken
         found = windows.mapInArrow(job.work("partial"), windows.schema)
         true = numbers.select("*", *columns)
+    elif case == "asof_join":
+        right = numbers.filter("id % 3 < 2 AND id % 7 = 0").withColumn("last", F.col("id"))
+        with patch("keysplit.spark.ordered.window.slots_of", lambda df: 64):  # on two nothing is split
+            joined = kss.asof_join(rows, right, "id", "key", **given)
+        assert kss.explain(joined).startswith("place: ")
+        job.forget()
+        found = joined.mapInArrow(job.work("partial"), joined.schema)
+        true = kss.asof_join(numbers, right, "id", "key", workers=1)
+        assert kss.explain(true).startswith("plain: ")
     elif case == "apply":
         slow, schema = job.work("partial"), "key long, n long, ids long"
 

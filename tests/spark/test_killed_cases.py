@@ -30,6 +30,7 @@ PLACED = [
 ACTS = [
     "join",
     "window",
+    "asof_join",
     "apply",
     "write",
     "write_of_few_rows",
