@@ -11,10 +11,8 @@ from pyspark.sql import functions as F
 
 from event_logs import application, diagnosed, end, node, over, query, stage, task
 from keysplit import spark as kss
-from keysplit.diagnosis import windows
 from keysplit.diagnosis.operators import find_gathering, is_placed_by_keysplit
 from keysplit.diagnosis.plan import fragments, read_plan
-from keysplit.spark.ordered import calls
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors do not import it
 
@@ -210,11 +208,6 @@ def test_the_line_of_a_window_over_all_rows_splits_its_order(spark, tmp_path):
     result = eval(line, {"kss": kss, "F": F, "Window": Window, "df": df})
     same(result, plain)
     assert re.match("place: 1 key is split into [2-8] ranges", kss.explain(result))
-
-
-def test_a_diagnosis_knows_the_functions_that_kss_window_does():
-    for name in ("RANKS", "SHIFTS", "SUMS", "ENDS", "KNOWN"):
-        assert getattr(windows, name) == getattr(calls, name)
 
 
 def plan_in_log(df):

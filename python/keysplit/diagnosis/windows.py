@@ -14,13 +14,14 @@ RANKS = frozenset(("row_number", "rank", "dense_rank", "percent_rank", "cume_dis
 SHIFTS = frozenset(("lag", "lead"))
 SUMS = frozenset(("sum", "count", "min", "max", "avg"))
 ENDS = frozenset(("first", "last", "nth_value"))
+# Aggregates that a frame of rows determines, and nothing else.
 _OTHERS = (
     "approx_count_distinct approx_percentile bit_and bit_or bit_xor bool_and bool_or collect_list "
     "collect_set corr count_if covar_pop covar_samp kurtosis max_by median min_by percentile "
     "percentile_approx skewness stddev stddev_pop stddev_samp std var_pop var_samp variance"
 )
 KNOWN = RANKS | SHIFTS | SUMS | ENDS | frozenset(_OTHERS.split())
-"""The functions that `kss.window` can write."""
+"""The functions that `kss.window` knows; `spark/ordered/calls.py` says which of their frames are split."""
 
 _MOST = 3  # a call that names more functions is too long to read
 _CALL = re.compile(

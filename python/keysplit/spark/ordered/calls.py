@@ -7,25 +7,8 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType
 
+from keysplit.diagnosis.windows import ENDS, RANKS, SHIFTS, SUMS
 from keysplit.spark.names import in_sql
-
-RANKS = frozenset(("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"))
-SHIFTS = frozenset(("lag", "lead"))
-SUMS = frozenset(("sum", "count", "min", "max", "avg"))
-ENDS = frozenset(("first", "last", "nth_value"))
-_OTHERS = frozenset(
-    (
-        *("approx_count_distinct", "approx_percentile", "bit_and", "bit_or", "bit_xor", "bool_and"),
-        *("bool_or", "collect_list", "collect_set", "corr", "count_if", "covar_pop"),
-        *("covar_samp", "kurtosis", "max_by", "median", "min_by", "percentile"),
-        *("percentile_approx", "skewness", "stddev", "stddev_pop", "stddev_samp", "std"),
-        *("var_pop", "var_samp", "variance"),
-    )
-)
-"""Aggregates that a frame of rows determines, and nothing else."""
-
-KNOWN = RANKS | SHIFTS | SUMS | ENDS | _OTHERS
-"""The functions that keysplit can write again."""
 
 
 class Unsplit(ValueError):

@@ -14,11 +14,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from keysplit.diagnosis.windows import KNOWN
 from keysplit.spark import versions
 from keysplit.spark.identity.relations import FUNCTIONS
 from keysplit.spark.jvm import arrow, column_of_sent, relation_of, schema_of
 from keysplit.spark.names import in_sql, parts_of
-from keysplit.spark.ordered.calls import KNOWN, Call, Frame, Order, Spec, Unsplit, Windows
+from keysplit.spark.ordered.calls import Call, Frame, Order, Spec, Unsplit, Windows
 
 _OTHER_NAMES = {"first_value": "first", "last_value": "last"}
 # Which argument is a number of rows, and which one says whether nulls are passed over.

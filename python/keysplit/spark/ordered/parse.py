@@ -7,6 +7,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, _parse_datatype_json_string
 
+from keysplit.diagnosis.windows import KNOWN, RANKS, SHIFTS
 from keysplit.spark.jvm import (
     PACKAGE,
     dataset,
@@ -20,7 +21,7 @@ from keysplit.spark.jvm import (
 )
 from keysplit.spark.names import free_names, in_sql
 from keysplit.spark.ordered import connect
-from keysplit.spark.ordered.calls import KNOWN, RANKS, SHIFTS, Call, Frame, Order, Spec, Unsplit, Windows
+from keysplit.spark.ordered.calls import Call, Frame, Order, Spec, Unsplit, Windows
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _FUNCTIONS = {

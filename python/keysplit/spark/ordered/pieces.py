@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.types import ByteType, DecimalType, IntegerType, LongType, ShortType
 
+from keysplit.diagnosis.windows import ENDS, RANKS, SUMS
 from keysplit.spark.names import in_sql
-from keysplit.spark.ordered.calls import ENDS, RANKS, SUMS, Call, Frame, over
+from keysplit.spark.ordered.calls import Call, Frame, over
 
 _Local = Callable[[str, str, Frame | None], str]
 

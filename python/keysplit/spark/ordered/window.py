@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.diagnosis.windows import ENDS, RANKS, SHIFTS, SUMS
 from keysplit.plan import Plan
 from keysplit.spark import versions
 from keysplit.spark.checks import refuse_other_frames, refuse_stream, type_name
@@ -15,7 +16,7 @@ from keysplit.spark.identity import Query
 from keysplit.spark.jvm import memory, size
 from keysplit.spark.jvm import slots as slots_of
 from keysplit.spark.names import in_sql, quoted
-from keysplit.spark.ordered.calls import ENDS, RANKS, SHIFTS, SUMS, Call, Spec, Unsplit, Windows
+from keysplit.spark.ordered.calls import Call, Spec, Unsplit, Windows
 from keysplit.spark.ordered.parse import windows_of
 from keysplit.spark.ordered.split import by_ranges
 from keysplit.spark.ordered.unordered import by_aggregate
