@@ -1,9 +1,10 @@
-"""`window` against Spark's own windows: CPU and wall time, tasks, memory and spill, as ratios.
+"""`window` and `asof_join` against Spark's own windows: CPU, wall time, tasks, memory and spill, as ratios.
 
 Rows are those of a skewed stream with a payload of 100 bytes. The CPU time is that of the JVM. The runs
 alternate, and a figure is the median of the ratios of neighbouring runs. The event log has the tasks: the
 slowest one, peak memory, spill, and how long the jobs of a run would take on 16 and 64 slots: the CPU times
-of each stage's tasks, in their order, each on the slot that is free first, stages one after the other.
+of each stage's tasks, in their order, each on the slot that is free first, stages one after the other. As-of
+joins are split as if 16 tasks could run at once; by themselves they are plain on two cores.
 
 usage: scripts/with-env python benches/spark_window.py [--rows 2e6] [--repeats 3] [--only 91] [--memory 700m]
 """
@@ -14,9 +15,11 @@ import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -29,6 +32,7 @@ from keysplit_experiments.measured.queries import ratios, session
 
 WORKERS = 16
 KEYS = 100_000
+Run = Callable[[], DataFrame]
 _MIB = 1 << 20
 
 
@@ -57,9 +61,10 @@ def main() -> None:
         spark = session(folder, settings)
         measured = {}
         for rows, df in frames(spark, arguments.rows, Path(folder)).items():
-            for functions, columns in windows().items():
+            found = {name: ways_of(df, columns) for name, columns in windows().items()}
+            for functions, ways in (found | {"as-of join": joins(df)}).items():
                 if arguments.only in f"{rows}, {functions}":
-                    ways = runs(spark, df, columns, f"{rows} | {functions}")
+                    ways = named(spark, ways, f"{rows} | {functions}")
                     measured[rows, functions] = ratios(spark, ways, arguments.repeats)
         spark.stop()
         tasks = read(next(logs.iterdir()))
@@ -119,26 +124,41 @@ def windows() -> dict[str, list[Column]]:
     }
 
 
-def runs(
-    spark: SparkSession, df: DataFrame, columns: list[Column], name: str
-) -> dict[str, Callable[[], DataFrame]]:
-    plan = kss.plan(df, "key", WORKERS)
-
-    def named(way: str, make: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
-        def begin() -> DataFrame:
-            spark.sparkContext.setJobGroup(f"{name} | {way} | {next(numbers)}", way)
-            return make()
-
-        numbers = iter(range(1 << 20))
-        return begin
-
-    ways = {
+def ways_of(df: DataFrame, columns: list[Column]) -> dict[str, Run]:
+    plan = cache(lambda: kss.plan(df, "key", WORKERS))
+    return {
         "plain": lambda: df.select("*", *columns),
         "by itself": lambda: kss.window(df, *columns, workers=WORKERS),
         "place, plan made": lambda: kss.window(df, *columns, workers=WORKERS, way="place"),
-        "place, plan kept": lambda: kss.window(df, *columns, plan=plan, way="place"),
+        "place, plan kept": lambda: kss.window(df, *columns, plan=plan(), way="place"),
     }
-    return {way: named(way, make) for way, make in ways.items()}
+
+
+def joins(df: DataFrame) -> dict[str, Run]:
+    right = df.filter("value % 10 = 0").select("key", "at", F.col("value").alias("last"))
+    plan = cache(lambda: kss.plan(df, "key", WORKERS))
+    plain = partial(kss.asof_join, df, right, "at", "key", allow_exact_matches=False, workers=WORKERS)
+
+    def split(**options: Any) -> DataFrame:
+        with patch("keysplit.spark.ordered.window.slots_of", lambda df: WORKERS):
+            return kss.asof_join(df, right, "at", "key", allow_exact_matches=False, **options)
+
+    return {
+        "plain": plain,
+        "split, plan made": lambda: split(workers=WORKERS),
+        "split, plan kept": lambda: split(plan=plan()),
+    }
+
+
+def named(spark: SparkSession, ways: dict[str, Run], name: str) -> dict[str, Run]:
+    """Give each run a name of its own in the event log."""
+    numbers = iter(range(1 << 20))
+
+    def begun(way: str, make: Run) -> DataFrame:
+        spark.sparkContext.setJobGroup(f"{name} | {way} | {next(numbers)}", way)
+        return make()
+
+    return {way: partial(begun, way, make) for way, make in ways.items()}
 
 
 def read(log: Path) -> dict[str, list[dict[Any, float]]]:
