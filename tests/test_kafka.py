@@ -50,6 +50,7 @@ def plan_text(kind: str = "string", keys: dict[Any, Any] | None = None, **change
         "row_id": None,
         "sample": None,
         "group_weight": 0.0,
+        "order": None,
     } | changes
     probe = PlanPartitioner(stored.write({**fields, "key": ("word",), "key_types": (kind,), "head": ()}))
     head = tuple(
