@@ -47,7 +47,7 @@ class Windowed:
         has_filter: whether it has a filter.
         keys: the columns of the key, as in the plan.
         order: the columns of the order, as in the plan.
-        is_rows: whether its frame is a number of rows.
+        is_rows: whether its frame is a ROWS frame.
         frame: the ends of its frame: "first" and "last" are those of the key, "0" is the current row.
         alias: the column of its result, as in the plan; empty if it is a part of an expression.
     """
@@ -90,7 +90,7 @@ class Windowed:
 
     @property
     def may_average_decimals(self) -> bool:
-        """Whether it averages more than a number of rows, of numbers whose type the plan does not show."""
+        """Whether it averages values that may be decimals, over a frame that is not a number of rows."""
         is_long = self.arguments and re.search(r"#\d+L$", self.arguments[0])
         return self.function == "avg" and bool(self.order) and not self.is_bounded and not is_long
 
@@ -98,7 +98,8 @@ class Windowed:
     def code(self) -> str:
         """The function in Python; empty if the plan does not show all of it.
 
-        It does not show whether `lag` ignores nulls, types of literals, and arguments that are expressions.
+        The plan does not show whether `lag` ignores nulls, nor types of literals, nor arguments that are
+        expressions.
         """
         order = [_ordered(each) for each in self.order]
         columns = [_column(each) for each in (*self.keys, *self._own)]
@@ -125,7 +126,7 @@ class Windowed:
 
     @property
     def _own(self) -> tuple[str, ...]:
-        """Its arguments, without numbers."""
+        """Its arguments that are columns, without literal counts and offsets."""
         if self.function in RANKS or (self.function, self.arguments) == ("count", ("1",)):
             return ()
         return self.arguments[:1] if self.function in ENDS else self.arguments
@@ -144,7 +145,7 @@ def functions_of(windows: Sequence[Operator]) -> set[str]:
 
 
 def if_split(windows: Sequence[Operator]) -> str:
-    """Return on which condition `kss.window` can split windows, where the plan does not show that it can."""
+    """Return the condition for splitting windows, as a clause; empty if the plan shows that it holds."""
     functions = _all(windows)
     if None in functions or not functions:
         return ", if kss.window knows its functions"
@@ -208,14 +209,14 @@ def _read(text: str) -> Windowed | None:
 
 
 def _column(text: str) -> str:
-    """Return a column in Python; empty if it is none of the user's."""
+    """Return a column in Python; empty if it is not a column of the user's."""
     name = column_name(text)
     is_named = re.search(r"#\d+L?$", text) and is_column(name) and not _MADE.fullmatch(name)
     return json.dumps(name, ensure_ascii=False) if is_named else ""
 
 
 def _ordered(text: str) -> str:
-    """Return a column of an order in Python; empty if it is none of the user's."""
+    """Return a column of an order in Python; empty if it is not a column of the user's."""
     found = _ORDER.fullmatch(text)
     column = _column(found[1]) if found else ""
     sort = _SORTS.get((found[2], found[3])) if found else None

@@ -44,8 +44,8 @@ class KeyCuts:
 
     Attributes:
         hash: the hash of the key.
-        places: for each cut the part of the key's rows that come before it, above 0, below 1, ascending.
-        cuts: the cuts, in the order.
+        places: for each cut the share of the key's rows before it; above 0, below 1, ascending.
+        cuts: the cuts, in sort order.
     """
 
     hash: int

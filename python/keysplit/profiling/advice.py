@@ -225,8 +225,8 @@ def advise_simulated(
 
     Args:
         results: the simulations.
-        planned: the effect of plans on the same keys, by name. If unknown, the effects of those simulated
-            groupings are used that Spark can plan.
+        planned: the effect of plans on the same keys, by name. If unknown, the effects of the simulated
+            groupings that Spark can plan are used.
         top: the most frequent key, if that key is certain to be frequent.
         key: the key columns, for the line to paste.
         without: names to exclude for stream engines.

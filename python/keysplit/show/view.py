@@ -75,7 +75,7 @@ class Card(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """How workers served a stream: positions, all queues at each, and each worker's utilisation."""
+    """How busy workers were: positions in the stream, all queues at each, and each worker's utilisation."""
 
     positions: Sequence[int]
     queues: np.ndarray

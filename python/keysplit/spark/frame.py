@@ -51,8 +51,8 @@ class Columns:
     def path(self, name: str) -> str:
         """Return a caller's name in a form that Spark can read.
 
-        If Spark finds no such column or field, the name may belong to a column whose name contains dots and
-        backticks. `join` and `partitionBy` also read names literally.
+        If Spark finds no column or field of this path, the name may itself contain dots or backticks; then it
+        is read literally, as `join` and `partitionBy` always do.
         """
         if name not in self or quoted(name) == name:
             return name

@@ -124,7 +124,7 @@ class _Tail:
         self.total = weight + float(self._scale * area)
 
     def search(self, head: _Cells, draws: np.ndarray) -> np.ndarray:
-        """Return the keys (from 0) of draws of [0, 1), int64."""
+        """Return the keys (from 0) for draws from [0, 1), int64."""
         results = head.search(draws)
         behind = np.flatnonzero(results == int(self._low))
         if len(behind):

@@ -320,7 +320,7 @@ def _csv(file: BinaryIO, key: str | None) -> tuple[pa.DataType, Iterator[pa.Arra
 
 
 class _Begun(RawIOBase):
-    """A file from its beginning after some bytes were read; `close` does not close the file."""
+    """A file from its beginning, though some bytes were already read; `close` leaves the file open."""
 
     def __init__(self, read: bytes, rest: BinaryIO) -> None:
         self._read, self._rest = read, rest

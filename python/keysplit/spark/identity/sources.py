@@ -279,7 +279,7 @@ def _are_fixed(offsets: str) -> bool:
 
 
 class _Relation:
-    """The relation of a leaf in version 1 of Spark's API for sources."""
+    """The relation of a leaf that is read through version 1 of Spark's Data Source API."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

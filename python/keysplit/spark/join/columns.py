@@ -70,7 +70,7 @@ class Joining:
         return rows.drop(*drop)
 
     def again(self, side: DataFrame) -> DataFrame:
-        """Return a side for a second read: the columns that users select belong to the first read."""
+        """Return a side to read again; columns that users name still mean the first read."""
         return side
 
 

@@ -1,4 +1,4 @@
-"""`asof_join`: for each row the last one of another side up to its time; hot keys are split by ranges."""
+"""`asof_join`: join each row with the last row of the other side up to its time; hot keys are split."""
 
 import math
 from collections import Counter
@@ -54,20 +54,21 @@ def asof_join(
     """Join each row of `left` with the last row of `right` up to its time, as `pandas.merge_asof` does.
 
     Both sides' rows are sorted together by key and time, in one window. Where a key is hot on either side or
-    on both, its rows are divided among workers by ranges of time, as `window` does; `explain` tells whether.
+    on both, its rows are divided among workers by ranges of time, as `window` does; `explain` says whether.
 
-    The result has each row of `left` once, and null in the columns of `right` where no row matches. It need
-    not be sorted before, nor is it afterwards. These are as in pandas:
+    The result has each row of `left` once, and null in the columns of `right` where no row matches. The
+    inputs need not be sorted, and the result is not sorted. As in pandas:
 
     - Null keys in `by` are equal to each other, unlike in SQL.
     - Of two rows that are equally near, "nearest" takes the earlier one.
     - Columns of both sides with one name, other than `on` and `by`, get the suffixes `_x` and `_y`.
 
-    These are not:
+    Unlike pandas:
 
     - A row whose time is null or NaN, which pandas refuses, matches no row; rows of `left` are kept.
     - Of several rows of `right` with the same key and time, pandas takes the last or first one. A DataFrame
-        of Spark has no order, so here a hash of the row decides; it is the same row each time.
+        of Spark has no order, so here a hash of the row decides. If `right` is deterministic, it is the same
+        row each time.
 
     Args:
         left: a batch DataFrame, classic or of Spark Connect.
@@ -78,10 +79,10 @@ def asof_join(
         direction: "backward" for the last row of `right` at the time of the row or before it, "forward" for
             the first one at that time or after it, "nearest" for the nearer of these.
         tolerance: the largest distance in time that matches, 0 or more: a number if `on` is one, else a
-            `datetime.timedelta` or text such as "5 minutes"; None if any distance does.
+            `datetime.timedelta` or text such as "5 minutes"; None for no limit.
         allow_exact_matches: whether rows of the same time match.
-        plan: a plan of the key `by`, which `kss.plan` made or loaded. It should have been made of the side
-            with the hot keys, or of both sides.
+        plan: a plan of the key `by`, which `kss.plan` made or loaded. It should have been made from the side
+            with the hot keys, or from both sides.
         workers: instead of a plan, the number of workers, 1..=65536. keysplit then makes a plan from a sample
             of the rows of both sides, if that can pay off.
 
@@ -193,7 +194,7 @@ class _Asof:
         return took(self._selected(joined, limit, nearest=direction == "nearest"), way_of(windows))
 
     def _united(self, direction: str, *, exact: bool, measured: bool) -> DataFrame:
-        """Return the rows of both sides, with those of the right before or after those of the left."""
+        """Return the rows of both sides; at equal times, right rows come before or after left rows."""
         names, nothing = self._columns["left"].names, F.lit(None)
         there = dict([self._on, *self._by])
         # where the next row may not have the same time, it comes before that of the left, the last one after
@@ -224,7 +225,7 @@ class _Asof:
         return [] if self._time == self._on[0] else [F.when(~F.isnan(on), on).alias(self._time)]
 
     def _turns(self, *, before: bool) -> Column:
-        """Return a number below 0 or above it, another one for each row of the right."""
+        """Return the right rows' place among equal times: below 0 or above 0, and a hash of the row."""
         try:
             hash_ = F.xxhash64(*(F.col(in_sql(name)) for name in self._query.identity))
         except ValueError:  # its rows differ each time
@@ -263,7 +264,7 @@ class _Asof:
         return rows.select(*columns)
 
     def _distance(self, later: Column, earlier: Column) -> Column:
-        """Return how far two times are apart, null if that is too much for its type."""
+        """Return the distance between two times, null if it overflows."""
         type_ = self.time_type
         if isinstance(type_, T.DateType):
             later, earlier = F.unix_date(later), F.unix_date(earlier)

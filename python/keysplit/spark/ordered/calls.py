@@ -37,7 +37,7 @@ class Spec(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The rows around a row that a function sees; None is an end without a bound, 0 the current row."""
+    """The rows around a row that a function sees; None is unbounded, 0 the current row."""
 
     rows: bool
     lower: int | None
@@ -71,7 +71,8 @@ class Call:
         spec: its window.
         frame: its frame; that of ranks and shifts is their own.
         type: the type of its result.
-        offset: of a shift by how many rows, of `nth_value` which row, of `ntile` how many parts.
+        offset: for `lag` and `lead` the number of rows, for `nth_value` the number of the row, for `ntile`
+            the number of tiles.
         ignores_nulls: whether it passes over nulls.
     """
 
@@ -120,7 +121,7 @@ class Call:
 
     @property
     def seeks(self) -> tuple[int, int]:
-        """How many rows whose argument is not null it may need before the current one, and after it."""
+        """How many rows with a non-null argument it may need before the current row, and after it."""
         if not self.ignores_nulls:
             return 0, 0
         if self.function in SHIFTS:
@@ -135,12 +136,12 @@ class Call:
 
     @property
     def is_of_peers(self) -> bool:
-        """Whether its frame is the rows whose order is that of the current one."""
+        """Whether its frame is the current row, or the rows that are equal to it in the order."""
         return (self.frame.lower, self.frame.upper) == (0, 0)
 
     @property
     def takes_an_end(self) -> bool:
-        """Whether its result is that of a row which may be in another range."""
+        """Whether its result comes from a single row that may be in another range."""
         if self.function not in ENDS or self.frame.is_bounded or self.is_of_peers:
             return False
         own = {"first": self.frame.lower, "last": self.frame.upper}
@@ -179,11 +180,11 @@ class Windows:
     """What `df.select("*", *columns)` computes.
 
     Attributes:
-        base: the rows of `df`, and after its columns the arguments, keys and orders that are no columns.
-        named: the names of the columns of `base` that are those of `df`, by what they are called there.
+        base: the rows of `df`, then a column for each argument, key and order that is not a column of `df`.
+        named: the names in `base` of the columns of `df`, by their names in `df`.
         calls: the window functions.
         results: names for the columns of their results.
-        finish: takes `base` with one more column for each call, and returns the columns of the user.
+        finish: takes `base` with a column per call, and returns the user's columns.
     """
 
     base: DataFrame

@@ -1,7 +1,8 @@
 """The windows in columns, read from the expressions that the client of Spark Connect sends.
 
-Only the server knows what they mean, so windows are taken out of known expressions alone. One request then
-proves that the server can analyse the functions as they are written again, with results of the same types.
+Only the server can resolve these expressions, so windows are extracted only from expressions of known kinds.
+One request then checks that the server can analyse the rewritten functions, and that the types of the results
+stay the same.
 """
 
 from collections import Counter
@@ -88,7 +89,7 @@ def read(df: DataFrame, plain: DataFrame) -> Windows:
 
 
 def frozen(df: DataFrame) -> DataFrame:
-    """Return the rows of a query as local ones, as `parse.frozen` does."""
+    """Return the result of a query as a local DataFrame, like `parse.frozen`."""
     schema = schema_of(df)
     for each in schema.fields:
         if not isinstance(each.dataType, _KEPT) and each.dataType not in _KEPT_AS_USUAL:
@@ -100,11 +101,11 @@ def frozen(df: DataFrame) -> DataFrame:
 
 
 class _Reader:
-    """Takes windows out of expressions.
+    """Extracts windows from expressions.
 
     Attributes:
-        names: the names of the columns of `df` in the base; other ones than there if some of those are equal.
-        columns: the names in the base of those that no other column of `df` has.
+        names: the names in the base of the columns of `df`; new ones if those in `df` are empty or equal.
+        columns: the same for columns whose names are unique, by their names in `df`.
         calls: the functions, without types.
         results: the names of their results.
     """
@@ -128,7 +129,7 @@ class _Reader:
         return list(self._results.values())
 
     def base(self, df: DataFrame) -> DataFrame:
-        """Return the rows with the arguments, keys and orders that are no columns."""
+        """Return the rows of `df`, with a column for each argument, key and order that is an expression."""
         if not self._arguments and not self._is_renamed:
             return df
         given = [column_of_sent(each).alias(name) for name, each in self._arguments.values()]
@@ -137,7 +138,7 @@ class _Reader:
         return rows.toDF(*self.names, *names) if self._is_renamed else rows
 
     def rest(self, expression: Any) -> Any:
-        """Return an expression of the results of its windows."""
+        """Return an expression in which its windows are replaced by columns with their results."""
         kind, body = _opened(expression)
         if kind == "literal":
             return expression
@@ -171,7 +172,7 @@ class _Reader:
         return found
 
     def _column(self, expression: Any) -> str:
-        """Return the name of the column of the base that an expression is."""
+        """Return the name of an expression's column in the base; expressions get a column of their own."""
         kind, body = _opened(expression)
         if kind == "unresolved_attribute" and not body.is_metadata_column:
             parts = parts_of(body.unparsed_identifier)
@@ -238,7 +239,7 @@ def _bound(bound: Any, rows: bool, name: str) -> int | None:
 
 
 def _value(expression: Any, kind: str, name: str) -> Any:
-    """Return a literal of a kind."""
+    """Return the value of a literal, which must be of this kind."""
     literal = expression.literal
     if literal.WhichOneof("literal_type") != kind:
         raise Unsplit(f"{name} has an argument that must be a literal of type {kind}")
@@ -267,7 +268,7 @@ def _unknown(expression: Any) -> Unsplit:
 
 
 def _identity(expression: Any) -> bytes:
-    """Return the same for equal expressions, wherever in the user's program they were written."""
+    """Return the same bytes for equal expressions, wherever the user wrote them."""
     found = type(expression)()
     found.CopyFrom(expression)
     _without_origin(found)

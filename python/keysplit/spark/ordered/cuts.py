@@ -44,12 +44,12 @@ _CAST = (
 
 @dataclass(frozen=True)
 class Ranges:
-    """The order of a hot key in parts, which are numbered on from those of other keys.
+    """The parts of a hot key's order; their numbers continue from key to key.
 
     Attributes:
         key: the key.
         cuts: the cuts, as Spark sorts them. A part begins at each of them, another one comes before them all.
-        starts: the parts with which ranges begin, the first one being that of the key.
+        starts: the first part of each range; the first of these is the first part of the key.
         workers: the worker of each range.
     """
 
@@ -101,7 +101,7 @@ def ranges_of(
         order: the order.
         types: the types of its columns.
         keys: the hot keys.
-        near: whether rows next to a cut are to be counted, for frames that reach over it.
+        near: whether to keep the extra cuts near the ends of ranges, for frames that reach over them.
         plan: the plan of the keys: no rows are sampled if it has cuts of this order.
     """
     stored = None if plan is None else plan.order
@@ -148,7 +148,7 @@ def sampled(
 
 
 def _rows_of(keys: Sequence[FrequentKey], plan: Plan | None, rows: DataFrame) -> float:
-    """Return about how many rows hot keys have; some plans know only their weight."""
+    """Return roughly how many rows the hot keys have; they are counted if the plan knows only weights."""
     count = sum(each.count for each in keys)
     if plan is None:
         return count
@@ -162,7 +162,7 @@ def _sorted(rows: DataFrame, hash_column: str, order: Sequence[Order]) -> DataFr
 
 
 def sort_of(order: Order) -> Column:
-    """Return the column of an order, for a sort."""
+    """Return an order column with its direction and nulls, for a sort."""
     column = F.col(in_sql(order.name))
     if order.ascending:
         return column.asc_nulls_first() if order.nulls_first else column.asc_nulls_last()
@@ -200,12 +200,12 @@ def _ranges(key: FrequentKey, cuts: KeyCuts, first: int, *, near: bool) -> Range
 
 
 def _inner(key: FrequentKey) -> list[float]:
-    """Return which parts of a key's rows come before each range but the first."""
+    """Return for each range but the first the share of the key's rows that come before it."""
     return list(accumulate(key.shares))[:-1]
 
 
 def _nearest(places: Sequence[float], wanted: Iterable[float]) -> list[int]:
-    """Return for each number the position of the nearest place; none if there are no places."""
+    """Return for each number the index of the nearest place; an empty list if there are no places."""
     found = []
     for each in wanted if places else ():
         at = bisect_right(places, each)
@@ -214,13 +214,13 @@ def _nearest(places: Sequence[float], wanted: Iterable[float]) -> list[int]:
 
 
 def _written(order: Order, type_: T.DataType) -> str:
-    """Return the values of an order column as texts, in SQL."""
+    """Return SQL that writes the values of an order column as text."""
     form, _ = _TEXTS.get(type(type_), ("CAST({} AS STRING)", ""))
     return form.format(in_sql(order.name))
 
 
 def _read(text: str | None, type_: T.DataType) -> str:
-    """Return in SQL the value of a text."""
+    """Return SQL for the value that a text stands for."""
     if text is None:
         return f"CAST(NULL AS {type_.simpleString()})"
     form = _TEXTS.get(type(type_), ("", f"CAST('{{}}' AS {type_.simpleString()})"))[1]
@@ -228,7 +228,7 @@ def _read(text: str | None, type_: T.DataType) -> str:
 
 
 def of_keys(hash_column: str, keys: Sequence[FrequentKey]) -> str:
-    """Return in SQL whether a row is of one of some keys."""
+    """Return an SQL condition: the row's key is one of these keys."""
     return f"{in_sql(hash_column)} IN ({', '.join(f'{each.hash}L' for each in keys)})" if keys else "false"
 
 
@@ -242,10 +242,11 @@ def with_part(
 ) -> DataFrame:
     """Add the part that each row is in, INT; -1 for those of other keys.
 
-    The cuts are searched in steps, each a projection: one expression of all would be too large to compile.
-    Each step has the one before several times, and Spark puts some projections together all the same. So a
-    generator stands between every few of them, through which Spark passes nothing.
-    A filter by the part must not be pushed down through the others.
+    The cuts are searched in steps, each a projection, because one expression for all steps would be too large
+    to compile. Each step mentions the previous step several times, and Spark merges some projections, or
+    follows them when it looks for partitions to prune. So a generator stands after every few steps: Spark
+    passes nothing across it. Callers must not filter by the part in a form that Spark can push down: the
+    filter would repeat the steps.
     """
     if not ranges:
         return rows.select("*", F.lit(-1).alias(part))
@@ -276,7 +277,7 @@ def with_part(
 
 
 def looked_up(numbers: Sequence[int], at: str) -> str:
-    """Return the number at a place, in SQL, null where there is none; the array is one literal."""
+    """Return SQL for the number at a position, null outside the array; the array is one literal."""
     return f"get(CAST(split('{','.join(map(str, numbers))}', ',') AS ARRAY<INT>), {at})"
 
 
@@ -285,7 +286,7 @@ def _array(type_: T.DataType) -> str:
 
 
 def _is_after(order: Sequence[Order], values: Sequence[str], has_nulls: Sequence[bool]) -> str:
-    """Return in SQL whether a row is sorted to a cut or after it; `values` are those of the cut."""
+    """Return an SQL condition: the row sorts at or after a cut with these `values`."""
     found = ""
     for each, value, may_be_null in reversed(list(zip(order, values, has_nulls, strict=True))):
         name = in_sql(each.name)
@@ -298,7 +299,7 @@ def _is_after(order: Sequence[Order], values: Sequence[str], has_nulls: Sequence
 
 
 def _compared(order: Order, name: str, value: str, equal: str, may_be_null: bool) -> str:
-    """Return in SQL whether a value is after that of a cut, or with "=" the same."""
+    """Return an SQL condition: a value sorts after that of a cut, or, with "=", is equal to it."""
     sign = ">" if order.ascending else "<"
     found = f"coalesce({name} {sign}{equal} {value}, {'false' if order.nulls_first else 'true'})"
     if not may_be_null:

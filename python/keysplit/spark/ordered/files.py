@@ -1,4 +1,4 @@
-"""Rows of hot keys on workers by ranges of an order, sorted for files."""
+"""Place the rows of hot keys on workers by ranges of an order, and sort them for files."""
 
 from collections.abc import Sequence
 
@@ -42,6 +42,6 @@ def in_ranges(request: Request, names: Sequence[str]) -> tuple[DataFrame, Way]:
 
 
 def sorted_(rows: DataFrame, request: Request, names: Sequence[str]) -> DataFrame:
-    """Sort the rows of each task by the columns of the key, as Spark's write does, and by the order."""
+    """Sort the rows of each task by the key columns, as Spark's write does, then by the order."""
     order, _ = order_in(request)
     return rows.sortWithinPartitions(*(F.expr(in_sql(name)) for name in names), *map(sort_of, order))

@@ -27,7 +27,7 @@ def order_of(columns: Columns, argument: str, given: Any) -> tuple[OrderColumn, 
         given: a name, a column such as `F.desc("ts")`, or a list of these.
 
     Raises:
-        TypeError: if it is something else, or if values of a type cannot be cuts.
+        TypeError: if `given` is something else, or if a column's type cannot be cut into ranges.
         ValueError: if it does not name columns of the DataFrame.
     """
     single = isinstance(given, str) or versions.is_column(given)
@@ -88,7 +88,7 @@ def _of_plan(df: DataFrame, sorts: Sequence[Any]) -> list[Order | None]:
 
 
 def _of_relation(columns: Columns, sorts: Sequence[Any]) -> list[Order | None]:
-    """Return the same on Spark Connect, whose client does not know which columns names mean."""
+    """Return the same on Spark Connect, whose client cannot resolve names."""
     found: list[Order | None] = []
     for each in relation_of(columns.df.sort(*sorts)).sort.order:
         parts = parts_of(each.child.unresolved_attribute.unparsed_identifier)

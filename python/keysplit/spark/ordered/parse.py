@@ -1,4 +1,4 @@
-"""The windows in columns, read from the plan that Spark has analysed. All private calls of this room."""
+"""Read the windows in columns from Spark's analysed plan. This room's private calls are all here."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,7 +54,7 @@ def windows_of(df: DataFrame, plain: DataFrame) -> Windows:
 
 
 def frozen(df: DataFrame) -> DataFrame:
-    """Run a small query, and return its rows as they are, of whatever types: reading them runs nothing."""
+    """Run a small query and return its result as a local DataFrame, with exact values of every type."""
     if is_connect(df):
         return connect.frozen(df)
     plan = plan_of(df)
@@ -65,7 +65,7 @@ def frozen(df: DataFrame) -> DataFrame:
 
 
 def _made(kind: Any, output: Any, rows: Any) -> Any:
-    """Return a relation of rows; versions of Spark differ in what else it takes."""
+    """Return a local relation with these rows; its further arguments depend on the version of Spark."""
     none = java_object("scala.None")
     try:
         return kind(output, rows, False, none)
@@ -121,7 +121,10 @@ def _as(source: Any, target: Any) -> Any:
 
 
 def _names(df: DataFrame, output: Sequence[Any]) -> tuple[list[str], dict[str, str]]:
-    """Return a name for each column, and which of those of `df` are which; those of `df` if they differ."""
+    """Return a unique name for each column, and those of `df` by their own names if these are unique.
+
+    The names are those of `df` unless some are equal, empty or differ from the plan's.
+    """
     columns = df.columns
     names = [str(each.name()) for each in output]
     own = names[: len(columns)] == columns
@@ -132,7 +135,7 @@ def _names(df: DataFrame, output: Sequence[Any]) -> tuple[list[str], dict[str, s
 
 
 class _Reader:
-    """Writes expressions over the columns of the rows in SQL."""
+    """Reads windows as `Call`s, with columns and literals in SQL."""
 
     def __init__(self, names: Mapping[int, str], base: DataFrame) -> None:
         self._names = names

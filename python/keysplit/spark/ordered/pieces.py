@@ -1,4 +1,4 @@
-"""A window function in pieces: what is summed up of each part of the order, and what a range adds to it."""
+"""A window function in pieces: what is computed per part of the order, and what ranges add to it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from keysplit.spark.ordered.calls import Call, Frame, over
 _Local = Callable[[str, str, Frame | None], str]
 
 BEFORE, AFTER = "before", "after"
-"""In `Pieces.table`, what only rows before or after a range, and the rows copied to it, count for."""
+"""Sides in `Pieces.table`: only parts before, or after, a range and the rows copied to it."""
 
 _WIDEST = 38  # digits of the widest decimal
 _ALL = Frame(rows=True, lower=None, upper=None)
@@ -24,17 +24,17 @@ class Pieces:
     """The pieces of a window function, all in SQL.
 
     Attributes:
-        parts: what is computed of the rows of each part.
-        table: what each range takes from the parts: an aggregate of the former, with `{}` where a filter may
-            stand, and of which parts: `BEFORE` or `AFTER` the range, all of its key if empty.
-        by_row, by_value: what is computed by windows over the rows of a range, in an order of rows, and of
-            values of the order columns.
-        value: the result, of the former two.
-        exact: bounds that sums have to keep: of an argument the largest sum of its absolute values.
-        end: of which row of the key the argument is needed: its number from 1 on, -1 for the last one.
-        end_side: where that row has to be: `BEFORE` or `AFTER` the range, anywhere if empty.
-        present: the argument, if only rows where it is not null count; they are counted for each part.
-        distinct: whether the order values before a range have to be counted.
+        parts: the aggregates per part, by column name.
+        table: per column, an aggregate of `parts` for each range, with `{}` where a filter may stand, and the
+            parts that count: `BEFORE` or `AFTER` the range, all of the key if empty.
+        by_row, by_value: window functions over the rows of a range, ordered row by row, or only by the values
+            of the order columns.
+        value: the result, from the columns of `table`, `by_row`, `by_value` and `end`.
+        exact: for a sum, the argument and the largest safe sum of its absolute values; None if all are safe.
+        end: the number of the row in its key whose argument is needed, from 1 on, -1 for the last one.
+        end_side: where that row must be: `BEFORE` or `AFTER` the range, anywhere if empty.
+        present: the argument, if the function counts only rows where it is not null.
+        distinct: whether the distinct order values before a range are needed.
     """
 
     parts: dict[str, str] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Names:
     """The columns that all pieces share.
 
     Attributes:
-        own: how their names begin.
+        own: the prefix of their names.
         slot: the column of a row's range, -1 for rare keys.
         keys: the columns of the worker and the key.
         tie: the column that orders rows whose order values are equal, if that matters.
@@ -67,12 +67,12 @@ class Names:
 
     @property
     def rows(self) -> str:
-        """The column of a part's rows."""
+        """The column with the number of rows in a part."""
         return f"{self.own}_rows"
 
     @property
     def before(self) -> str:
-        """The column with the number of rows before a range and the rows copied to it."""
+        """The column with the number of rows that come before both a range and its copied rows."""
         return f"{self.own}_rows_before"
 
     @property
@@ -82,11 +82,11 @@ class Names:
 
 
 def pieces_of(call: Call, own: str, names: Names) -> Pieces:
-    """Take a window function apart.
+    """Split a window function into pieces.
 
     Args:
-        call: the function, which has no `why_whole`.
-        own: how the names of its columns begin.
+        call: the function; its `why_whole` is None.
+        own: the prefix of its column names.
         names: the columns that all share.
     """
     found = Pieces(present=call.arguments[0] if any(call.seeks) else None)
@@ -156,7 +156,7 @@ def _sum(call: Call, found: Pieces, own: str, names: Names, local: _Local) -> No
     argument = ", ".join(call.arguments)
 
     def both(name: str, function: str, merge: str, type_: str) -> tuple[str, str]:
-        """Return what a range takes from the others, and what its own rows come to."""
+        """Return the column for the parts of other ranges, and the column for the range's own rows."""
         partial = f"try_{function}" if function.startswith("sum(") else function
         found.parts[f"{own}_{name}"] = partial
         merged = f"{merge}({in_sql(f'{own}_{name}')}){{}}"
@@ -165,7 +165,7 @@ def _sum(call: Call, found: Pieces, own: str, names: Names, local: _Local) -> No
         return in_sql(f"{own}_{name}_there"), local(name, function, call.frame)
 
     def together(there: str, here: str, sum_: str) -> str:
-        """Add the two; for a frame of all rows one of them is the whole."""
+        """Combine both; for a frame of the whole key, take `there` for hot keys and `here` for others."""
         return f"IF({in_sql(names.slot)} >= 0, {there}, {here})" if not side else sum_
 
     if call.function == "count":
@@ -196,7 +196,7 @@ def _sum(call: Call, found: Pieces, own: str, names: Names, local: _Local) -> No
 
 
 def _bound_of(call: Call) -> tuple[str, float] | None:
-    """Return up to which sum of absolute values no order of additions overflows, None if none can."""
+    """Return an argument and up to which sum of absolute values no sum overflows; None if none can."""
     if isinstance(call.type, LongType):
         narrow = isinstance(call.argument_types[0], ByteType | ShortType | IntegerType)
         return None if narrow else (call.arguments[0], 9e18)

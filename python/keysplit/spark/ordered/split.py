@@ -1,4 +1,4 @@
-"""The rows of hot keys on workers by ranges of their order, and their windows."""
+"""Place the rows of hot keys on workers by ranges of their order, and compute their windows there."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _OTHER, _TIE = 0x6A09E667F3BCC908, 0xBB67AE8584CAA73B
 
 
 def by_ranges(request: Request, calls: Sequence[Call], results: Sequence[str]) -> tuple[DataFrame, str]:
-    """Compute window functions of one window, whose order is not empty.
+    """Compute the functions of one window that has an order.
 
     Args:
         request: the rows, which have a plan.
@@ -36,10 +36,11 @@ def by_ranges(request: Request, calls: Sequence[Call], results: Sequence[str]) -
         results: the names of their columns.
 
     Returns:
-        The rows with these columns, and how many ranges of how many keys there are.
+        The rows with these columns, and a text with the number of ranges.
 
     Raises:
-        Unsplit: if that is not exact, or would not pay and the request names no way.
+        Unsplit: if the result would not be exact, or if splitting would not pay off and `request.way` is
+            None.
     """
     plan = request.plan
     assert plan is not None
@@ -55,7 +56,7 @@ def by_ranges(request: Request, calls: Sequence[Call], results: Sequence[str]) -
 
 
 def prefix_of(request: Request) -> str:
-    """Return how the names of all further columns begin, as no column of the rows does."""
+    """Return a prefix for added columns that no column of the rows begins with."""
     own = "w"
     while any(name.lower().startswith(own) for name in [*request.columns.names, request.worker_column]):
         own += "_"
@@ -63,7 +64,7 @@ def prefix_of(request: Request) -> str:
 
 
 def _refuse_other_values(request: Request, calls: Sequence[Call], pieces: Sequence[Pieces]) -> None:
-    """Raise Unsplit if what is read twice may be something else the second time."""
+    """Raise Unsplit if a column that is read twice may have other values the second time."""
     spec = calls[0].spec
     summed = (
         call for call, each in zip(calls, pieces, strict=True) if each.parts or each.end or each.present
@@ -95,7 +96,7 @@ class _Split:
         self._hash, self._part, self._home = (f"{names.own}_{end}" for end in ("hash", "part", "home"))
 
     def result(self, results: Sequence[str]) -> tuple[DataFrame, str]:
-        """Return the rows with the results of all functions, and in words how they came about."""
+        """Return the rows with the results of all functions, and how many ranges were made, as text."""
         rows = self._request.df.select("*", plan_hash(self._request).alias(self._hash))
         uncut = uncut_type(self._types)
         if uncut is not None:
@@ -137,9 +138,10 @@ class _Split:
     def _summary(
         self, hot: DataFrame, ranges: Sequence[Ranges]
     ) -> tuple[DataFrame, np.ndarray, dict[int, np.ndarray]]:
-        """Return a row for each part with what functions need of it, and the rows of each part.
+        """Return a row per part with the partial results of all functions, and the row count of each part.
 
-        Last come for functions that ignore nulls the rows of each part where their argument is not null.
+        The third value has, for each function that ignores nulls, the number of rows in each part whose
+        argument is not null.
         """
         request, names = self._request, self._names
         other = f"{names.own}_other"
@@ -199,7 +201,7 @@ class _Split:
         counts: np.ndarray,
         present: Mapping[int, np.ndarray],
     ) -> tuple[DataFrame | None, dict[str, tuple[str, str]]]:
-        """Return the rows of hot keys that are the first, the last or another one, and the values wanted."""
+        """Return the rows of hot keys that single values are taken from, and aggregates that take them."""
         wanted: dict[int, list[tuple[int, int]]] = {}
         for at, piece in enumerate(self._pieces):
             if piece.end is not None:
@@ -236,7 +238,7 @@ class _Split:
         return frozen(ends.filter(" OR ".join(is_wanted.values()))), values
 
     def _placed(self, rows: DataFrame, slots: Sequence[Slot], idle: str) -> DataFrame:
-        """Send the rows to their workers, those near a range that are not `idle` to that range, too."""
+        """Send each row to its worker, and copy it to other ranges that need it, unless it is `idle`."""
         request, part, home, slot = self._request, self._part, self._home, self._names.slot
         homes = [at for at, each in enumerate(slots) for _ in range(each.first, each.end)]
         in_home = f"IF({part} < 0, -1, {looked_up(homes, part)})" if slots else "-1"
@@ -277,7 +279,7 @@ class _Split:
 
 
 def _place(ranges: Ranges, counts: np.ndarray, number: int) -> tuple[int, int] | None:
-    """Return the part of a key's row with a number, from 1 on or -1 for the last, and its number there."""
+    """Return the part of a key's row, and the row's number in it; `number` is from 1 on, -1 for the last."""
     rows = counts[ranges.first : ranges.end]
     if number == -1:
         filled = np.flatnonzero(rows)

@@ -1,4 +1,4 @@
-"""What one scan of the hot keys' rows says of their order, and what each range takes from the others."""
+"""Ranges of hot keys, and what each range takes from the other ranges of its key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ class Slot:
     """A range of a hot key: its parts, and those whose rows are copied to it because frames reach there.
 
     Attributes:
-        ranges: the key.
+        ranges: all ranges of its key.
         worker: where its rows go.
         first: its first part.
         end: the first part after it.
-        low: the first part with the rows copied from before it.
-        high: the first part after the rows copied from after it.
+        low: the first part copied from before it, or `first`.
+        high: the first part after the parts copied from after it, or `end`.
     """
 
     ranges: Ranges
@@ -37,12 +37,12 @@ class Slot:
 
 
 def slots_of(ranges: Sequence[Ranges], needs: Sequence[tuple[np.ndarray, tuple[int, int]]]) -> list[Slot]:
-    """Return the ranges, with as many parts before and after them as have the rows that frames may see.
+    """Return the ranges, each with the neighbouring parts that hold all rows its frames may see.
 
     Args:
         ranges: the ranges of each key.
-        needs: how many rows of a kind before and after a row its frames may see; first the number of rows of
-            this kind in each part, counted.
+        needs: pairs: the number of rows of a kind in each part, and how many of them a frame may see before
+            and after a row.
     """
     found = []
     for each in ranges:
@@ -58,7 +58,7 @@ def slots_of(ranges: Sequence[Ranges], needs: Sequence[tuple[np.ndarray, tuple[i
 
 
 def copies_of(slots: Sequence[Slot], rows: np.ndarray) -> int:
-    """Return how many rows are copied, if each part has so many that may be."""
+    """Return how many rows are copied; `rows` counts, for each part, those that may be copied."""
     return sum(int(rows[each.low : each.first].sum() + rows[each.end : each.high].sum()) for each in slots)
 
 
@@ -71,17 +71,17 @@ def table_of(
     ends: DataFrame | None,
     end_values: Mapping[str, tuple[str, str]],
 ) -> DataFrame:
-    """Return a row for each range: what it takes from the other ranges of its key.
+    """Return a row per range with what it takes from the other ranges of its key.
 
     Args:
-        summary: a row for each part.
-        part: its column with the part.
+        summary: a row per part, with the partial results.
+        part: the name of the column with the number of the part.
         slots: the ranges.
-        pieces: those of the window functions.
-        names: the columns that these share.
-        ends: rows of keys that single values are taken from, their part first; None if none is needed.
-        end_values: aggregates of them, in SQL, by the names of their columns, with `{}` where one more
-            condition may stand, and where the rows have to be: `BEFORE` or `AFTER` the range, or anywhere.
+        pieces: the pieces of the window functions.
+        names: the columns that all pieces share.
+        ends: the rows that single values are taken from, with the part as first column; None if unused.
+        end_values: per column, the aggregate in SQL, with `{}` for one more condition, and where the row must
+            be: `BEFORE` or `AFTER` the range, anywhere if empty.
     """
     numbers = {
         names.slot: range(len(slots)),

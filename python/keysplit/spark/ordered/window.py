@@ -40,31 +40,37 @@ def window(
 ) -> DataFrame:
     """Compute window functions; the rows of a hot key are divided among workers by ranges of their order.
 
-    Spark sorts all rows of a key in one task. Here each worker sorts one range of a hot key's order, and what
-    earlier or later ranges add (counts, sums, minima, maxima, single rows) comes from one more scan of the
-    key, order and argument columns. Rows that frames reach over the end of a range are copied to it.
+    Spark sorts all rows of a key in one task. Here each worker sorts one range of a hot key's order. What
+    other ranges contribute (counts, sums, minima, maxima, single rows) comes from further scans of the key,
+    order and argument columns. Rows of neighbouring ranges that frames reach are copied.
 
-    The result is that of `df.select("*", *columns)`. Sums and averages of floats are added in another order.
-    Where rows are equal in their order, Spark's own answer of `row_number`, `ntile`, `lag`, `lead`, `first`,
-    `last` and frames of rows depends on the order in which it meets them; so does this one.
+    The result is that of `df.select("*", *columns)`, with two exceptions. Floats are added in a different
+    order. If rows have equal order values, Spark's own results of `row_number`, `ntile`, `lag`, `lead`,
+    `first`, `last`, `nth_value` and ROWS frames depend on the order in which it reads them; here it may be
+    another order.
 
-    These can be split: `row_number`, `rank`, `dense_rank`, `percent_rank`, `cume_dist`, `ntile`, `lag`,
-    `lead`; `sum`, `count`, `min`, `max`, `avg`, `first`, `last` and `nth_value` up to the current row, from
-    it on, or over the whole key, all but `nth_value` also if they ignore nulls; any aggregate of Spark over a
-    number of rows before and after, or without an order. Functions of several windows may be in one call:
-    those of one window are split, and Spark computes the others after it.
+    These can be split:
 
-    `df` is read a second time, so its key, order and argument columns must be deterministic. Counts of rows
-    and sums are taken when this is called.
+    - `row_number`, `rank`, `dense_rank`, `percent_rank`, `cume_dist`, `ntile`, `lag` and `lead`;
+    - `sum`, `count`, `min`, `max`, `avg` (not of decimals), `first` and `last`, up to the current row, from
+        the current row on, or over the whole key;
+    - `nth_value` up to the current row or over the whole key, unless it ignores nulls;
+    - these and most other aggregates of Spark over a fixed number of rows before and after, and all of
+        these aggregates but `first`, `last` and `nth_value` in a window without an order.
+
+    A call may hold functions of several windows: one window is split, and Spark computes the others after it.
+
+    `df` is read a second time, so its key, order and argument columns must be deterministic. Calling `window`
+    runs jobs that count rows and compute partial sums.
 
     Args:
         df: a batch DataFrame.
         columns: columns with window functions, as in `df.select`.
         plan: a plan that `kss.plan` made or loaded for the key of the window. If its `order_by` is the order
             of the window, the order is not sampled again.
-        workers: in place of a plan, the number of workers, 1..=65536: a plan is made of a sample of the rows.
-            A worker is a task's partition.
-        way: "plain" for Spark's own windows, "place" to split hot keys even where that brings nothing; if
+        workers: in place of a plan, the number of workers, 1..=65536: a plan is made from a sample of the
+            rows. Each worker is one partition.
+        way: "plain" for Spark's own windows, "place" to split hot keys even if that saves nothing; if
             left out, keysplit chooses, and `explain` says why.
 
     Returns:
@@ -178,7 +184,7 @@ def _planned(request: Request, calls: Sequence[Call]) -> tuple[Request, str]:
 
 
 def _spec_of(calls: Sequence[Call]) -> Spec:
-    """Return the window whose functions can be split, the one with most of them."""
+    """Return the window to split: one with an order if possible, with the most functions."""
     why: dict[Spec, str | None] = {}
     for call in calls:
         why[call.spec] = why.get(call.spec) or _why_whole(call)
@@ -201,7 +207,7 @@ def _with_columns_once(call: Call) -> Call:
 
 
 def _belongs(call: Call, spec: Spec) -> bool:
-    """Say whether a function is computed with those of a window: it is that one, or it has no order."""
+    """Return whether a function is computed with a window: the same window, or its key without an order."""
     if call.spec == spec:
         return True
     same_key = call.spec.partition == spec.partition and not call.spec.order

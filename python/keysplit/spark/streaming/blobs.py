@@ -315,7 +315,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _in_zone(type_: pa.DataType, zone: str) -> pa.DataType:
-    """Return a type with its times in a zone, because the session's zone may change at a restart."""
+    """Return a type with its timestamps in a zone; the session's zone may differ after a restart."""
     if pa.types.is_timestamp(type_) and type_.tz is not None:
         return pa.timestamp(type_.unit, zone)
     if pa.types.is_struct(type_):

@@ -105,7 +105,7 @@ def _is_exact(type_: DataType) -> bool:
 
 
 def _guards(plan: Plan, split: str) -> list[str]:
-    """Return types that differ between plans, and between split sides."""
+    """Return column types that depend on the plan and the split side, to reject other plans' state."""
     head = sorted((each.hash, sorted(each.workers)) for each in plan.head)
     text = repr((_VERSION, split, plan.workers, plan.grouping.seed, plan.key_types, head))
     digest = hashlib.sha256(text.encode() + plan.tail.astype("<u4").tobytes()).digest()

@@ -69,7 +69,7 @@ class Tally:
         self._sent = java_class(f"{_CONCURRENT}ConcurrentLinkedQueue")()
 
     def place(self, step: Column) -> tuple[Column, Column]:
-        """Return two BIGINTs: one adds a step to a counter at each evaluation, the other reads the counter.
+        """Return two BIGINT columns: one adds a step to a counter at each evaluation, the other reads it.
 
         In each task the counter begins at 0.
         """

@@ -225,7 +225,7 @@ class Observer:
         return self._adapting
 
     def _recall(self, query: StreamingQuery) -> None:
-        """Add the batches from before the observer, once plans have learned from them."""
+        """Add the batches that ran before the observer started, once plans have learned from them."""
         learned = self._learned()
         for progress in filter(None, map(progress_of, query.recentProgress)):
             if progress.batch > learned:

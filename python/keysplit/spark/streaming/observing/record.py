@@ -28,7 +28,7 @@ class Record:
 
     @property
     def worker_rows(self) -> np.ndarray:
-        """The rows of each worker counter, int64; empty without a plan."""
+        """The number of rows per worker counter, int64; empty without a plan."""
         return np.empty(0, np.int64) if self.figures is None else self._of_plan(self.figures.rows)
 
     @property
