@@ -154,8 +154,8 @@ def test_a_line_for_a_window_names_what_the_plan_shows(tmp_path, functions, colu
 @pytest.mark.parametrize(
     ("function", "condition"),
     [
-        (windowed("avg(n#5)"), "if it averages no decimals"),
-        ("... 17 more fields", "if kss.window knows its functions"),
+        (windowed("avg(n#5)"), "unless it averages decimals"),
+        ("... 17 more fields", "if kss.window supports its functions"),
     ],
 )
 def test_a_window_whose_type_or_functions_are_not_shown_is_advised_on_a_condition(
@@ -169,15 +169,15 @@ def test_a_window_whose_type_or_functions_are_not_shown_is_advised_on_a_conditio
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (windowed("mode(n#5)"), "kss.window does not know mode"),
-        (windowed("sum(n#5) FILTER (WHERE _w0#6)"), "sum has a filter"),
-        (windowed("sum(n#5)", "RangeFrame, -10, currentrow$()"), "the frame of sum is a range of values"),
-        (windowed("sum(n#5)", "RangeFrame, INTERVAL '-1' DAY, currentrow$()"), "the frame of sum is a range"),
+        (windowed("mode(n#5)"), "kss.window does not support mode"),
+        (windowed("sum(n#5) FILTER (WHERE _w0#6)"), "sum has a FILTER"),
+        (windowed("sum(n#5)", "RangeFrame, -10, currentrow$()"), "the frame of sum is a RANGE with an"),
+        (windowed("sum(n#5)", "RangeFrame, INTERVAL '-1' DAY, currentrow$()"), "the frame of sum is a RANGE"),
         (windowed("sum(n#5)", "RowFrame, unboundedpreceding$(), -1"), "the frame of sum is bounded on one"),
         (windowed("nth_value(n#5, 2, true)"), "nth_value ignores nulls"),
         (windowed("nth_value(n#5, 2, false)", "RowFrame, currentrow$(), unboundedfollowing$()"),
-         "nth_value looks for a row from the current one on"),
-        (windowed("collect_list(n#5, 0, 0)"), "collect_list over an unbounded frame is not made of the"),
+         "the frame of nth_value starts at the current row"),
+        (windowed("collect_list(n#5, 0, 0)"), "collect_list over an unbounded frame cannot be combined"),
         (f"cast(({windowed('avg(UnscaledValue(n#5))').split(' AS ')[0]} / 100.0) as decimal(14,6)) AS w#9",
          "it averages decimals"),
         (windowed("first(n#5, false)", WHOLE, order=""), "first depends on an order, and its window has"),
@@ -193,7 +193,7 @@ def test_what_ranges_cannot_compute_is_not_advised(tmp_path, function, reason):
 def test_functions_in_python_are_not_advised(tmp_path):
     text = "WindowInPandas [mean(n#5) windowspecdefinition() AS m#4], [user#1], [n#5 ASC NULLS FIRST]"
     finding = found_in(tmp_path, over(text))
-    assert (finding.line, "kss.window does not know functions in Python" in finding.details) == (None, True)
+    assert (finding.line, "kss.window does not support Python functions" in finding.details) == (None, True)
 
 
 def test_the_first_rows_per_key_are_left_to_spark(tmp_path):

@@ -186,11 +186,15 @@ def test_a_right_side_by_chance_is_left_to_spark(sides):
         ({"on": "s"}, TypeError, "on must be a number, date or timestamp, got string"),
         ({"on": "d"}, TypeError, "on must have the same type on both sides, got double and"),
         ({"on": "w", "direction": "nearest"}, TypeError, "on must have at most 37 digits with a tolerance"),
-        ({"by": "o"}, ValueError, "by must name other columns than on, got 'o'"),
+        ({"by": "o"}, ValueError, "by must not name the column of on, got 'o'"),
         ({"by": 7}, TypeError, "by must be a column name or a list of column names, got 7"),
         ({"by": "d"}, TypeError, "by must have the same type on both sides, got double and"),
         ({"direction": "back"}, ValueError, "direction must be 'backward', 'forward' or 'nearest', got 'bac"),
-        ({"tolerance": "1 hour"}, TypeError, "tolerance must be a number or None as on is one, got str"),
+        (
+            {"tolerance": "1 hour"},
+            TypeError,
+            "tolerance must be a number or None because on is a number, got str",
+        ),
         ({"tolerance": -1}, ValueError, "tolerance must be 0 or more, got -1"),
         ({"tolerance": float("nan")}, ValueError, "tolerance must be 0 or more, got nan"),
         ({"on": "t", "tolerance": 3}, TypeError, "tolerance must be a datetime.timedelta, text such as"),
@@ -199,7 +203,7 @@ def test_a_right_side_by_chance_is_left_to_spark(sides):
         ({"allow_exact_matches": 1}, TypeError, "allow_exact_matches must be True or False, got 1"),
         ({"workers": 0}, ValueError, "workers must be in 1..=65536, got 0"),
         ({"plan": "a.json", "by": "k"}, TypeError, "plan must be a Plan that kss.plan made, got str"),
-        ({"plan": "a.json"}, ValueError, "plan must be omitted without by"),
+        ({"plan": "a.json"}, ValueError, "plan must be None without by"),
     ],
 )
 def test_wrong_arguments_are_refused(spark, arguments, error, message):
@@ -211,7 +215,9 @@ def test_wrong_arguments_are_refused(spark, arguments, error, message):
 
 def test_names_that_are_there_twice_are_refused(sides):
     left, right = sides
-    with pytest.raises(ValueError, match=r"^right must have columns of different names, got \['o', 'b'"):
+    with pytest.raises(ValueError, match=r"^right must have distinct column names, got \['o', 'b'"):
         kss.asof_join(left, right.select("*", "b"), "o", "k", workers=3)
-    with pytest.raises(ValueError, match=r"^left and right must have no other columns called \['id_x'\]"):
+    with pytest.raises(
+        ValueError, match=r"^left and right must not give the result two columns called \['id_x'\]"
+    ):
         kss.asof_join(left.withColumn("id_x", F.lit(0)), right, "o", "k", workers=3)

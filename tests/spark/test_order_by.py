@@ -140,7 +140,7 @@ def test_cuts_of_all_types(spark, name, data):
 
 def test_wrong_orders_are_refused_before_any_job(rows):
     kinds = "order_by must be a column name, a column such as F.desc('ts'), or a list of these, got "
-    names = "order_by must name columns of df, without expressions, got Column<"
+    names = "order_by must name columns of df, not expressions, got Column<"
     types = "order_by must name columns of numbers, strings without collations, binary, booleans, dates or "
     types += "timestamps, got a column of type array<bigint>"
     for order, error, message in (

@@ -220,7 +220,7 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
         (changed_key(key=[5]), "^plan is damaged: its keys, workers"),
         (
             changed_key(key="hot"),
-            "^plan is damaged: TypeError: a key must be a list of .*, got 'hot'",
+            "^plan is damaged: TypeError: a key must be a list of values, one per key column, got 'hot'",
         ),
         (changed(key=[1]), "^plan is damaged: its keys, workers"),
         (changed(capacities=[1e-300, 1, 1, 1e300]), "^plan is damaged: ValueError: capacities must be in"),

@@ -240,7 +240,7 @@ def test_wrong_orders_are_refused(sales):
             "sort_by must be a column name, a column such as F.desc('ts'), or a list of these, got 3",
         ),
         ("none", ValueError, "sort_by must name one column of the DataFrame, got 'none'; it has ['country'"),
-        (F.col("id") * 2, ValueError, "sort_by must name columns of df, without expressions, got Column<"),
+        (F.col("id") * 2, ValueError, "sort_by must name columns of df, not expressions, got Column<"),
         (
             ["id", F.desc("COUNTRY")],
             ValueError,

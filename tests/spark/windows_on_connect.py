@@ -136,33 +136,34 @@ def test_one_request_reads_the_windows(monkeypatch, rows):
 def whole():
     """Return columns that are left to Spark, and why."""
     w, x = by_order(), F.col("x")
-    text, unknown = "a column has a text of SQL, which only the server of", "which keysplit does not know on"
+    text = "a column has an SQL string (F.expr), which only the Spark Connect server can parse"
+    unknown = "which keysplit does not support on"
     return {
         "text": (F.expr("rank() OVER (PARTITION BY k ORDER BY o)"), text),
         "text next to a window": (F.expr("id + 1") + F.rank().over(w), text),
-        "function": (F.rand() + F.rank().over(w), f"a column has the function rand, {unknown}"),
+        "function": (F.rand() + F.rank().over(w), f"a column uses the function rand, {unknown}"),
         "python": (
             F.udf(lambda value: value, "int")(F.rank().over(w)),
-            f"a column has the expression common_inline_user_defined_function, {unknown}",
+            f"a column uses the expression common_inline_user_defined_function, {unknown}",
         ),
         "called": (
             F.call_function("sum", x).over(w),
-            f"a column has the expression call_function, {unknown}",
+            f"a column uses the expression call_function, {unknown}",
         ),
-        "star": (F.struct("*", F.rank().over(w)), f"a column has the expression unresolved_star, {unknown}"),
-        "generator": (F.explode(F.array("id")), "a column has the function explode"),
-        "range": (F.sum("x").over(w.rangeBetween(-3, NOW)), "the frame of sum is a range of values"),
+        "star": (F.struct("*", F.rank().over(w)), f"a column uses the expression unresolved_star, {unknown}"),
+        "generator": (F.explode(F.array("id")), "a column uses the function explode"),
+        "range": (F.sum("x").over(w.rangeBetween(-3, NOW)), "the frame of sum is a RANGE with an offset"),
         "one side": (F.sum("x").over(w.rowsBetween(FIRST, -1)), "the frame of sum(`x`) is bounded on one"),
-        "lists": (F.collect_list("x").over(w), "collect_list over an unbounded frame is not made of the"),
+        "lists": (F.collect_list("x").over(w), "collect_list over an unbounded frame cannot be combined"),
         "nulls": (F.nth_value("x", 2, ignoreNulls=True).over(w), "nth_value(`x`, 2) ignores nulls"),
-        "average": (F.avg("d").over(w), "avg(`d`) is of type decimal(14,6)"),
+        "average": (F.avg("d").over(w), "avg(`d`) returns decimal(14,6), which keysplit"),
         "no order": (F.first("x").over(Window.partitionBy("k")), "first(`x`) depends on an order, and its"),
-        "unknown": (F.any_value("x").over(w), "any_value is no window function that keysplit knows"),
+        "unknown": (F.any_value("x").over(w), "kss.window cannot split any_value: it is a UDF, has"),
         "literals": (
             F.percentile_approx("x", [0.5, 0.9]).over(w.rowsBetween(-2, 2)),
-            "Spark cannot compute its windows apart from the other columns",
+            "Spark cannot analyse the window functions without the other columns",
         ),
-        "none": (x + 1, "there are no windows that Spark computes over the rows of df"),
+        "none": (x + 1, "columns have no window function over the rows of df"),
     }
 
 
@@ -172,7 +173,7 @@ def test_what_cannot_be_split(rows):
             kss.window(rows, column, workers=WORKERS, way="place")
         assert f" here, got 'place': {reason}" in str(error.value), name
     found = kss.window(rows, F.rand() + F.rank().over(by_order()), workers=WORKERS)
-    assert re.match("plain: a column has the function rand, which keysplit does not", kss.explain(found))
+    assert re.match("plain: a column uses the function rand, which keysplit does not", kss.explain(found))
 
 
 def test_the_order_of_a_plan(spark, rows, tmp_path, monkeypatch):

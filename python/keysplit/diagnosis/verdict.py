@@ -41,7 +41,8 @@ def advise_without_rows(events: Events, stage: RecordedStage, slowest: int, caus
         return Advice(f"check the machine {slow[0]}: no split helps", None, _SPECULATION, sure)
     if stage.pickled:
         why = "unsure: the log counts batches of pickled rows, not rows"
-        return Advice("count the rows of each key: the log does not say who has more", None, "", why)
+        action = "count the rows per key: the log does not show which task has more rows"
+        return Advice(action, None, "", why)
     if costs_more_cpu(stage, slowest):
         action = "look at the rows of the slowest task: no split by key helps, they cost more"
         return Advice(action, None, "", f"likely: {rows}, and kept its core busy")

@@ -71,21 +71,21 @@ class Windowed:
         """Why `kss.window` cannot split it, by the rules of its `Call.why_whole`; empty if it can."""
         name, frame = self.function, self.frame
         if name not in KNOWN or self.has_filter:
-            return f"kss.window does not know {name}" if name not in KNOWN else f"{name} has a filter"
+            return f"kss.window does not support {name}" if name not in KNOWN else f"{name} has a FILTER"
         if not self.order:
             whole = frame == _WHOLE and name not in ENDS
             return "" if whole else f"{name} depends on an order, and its window has none"
         if name in RANKS | SHIFTS or self.is_bounded or frame == ("0", "0"):
             return ""
         if frame not in (_RUNNING, _SUFFIX, _WHOLE):
-            how = "bounded on one side only" if self.is_rows else "a range of values"
+            how = "bounded on one side only" if self.is_rows else "a RANGE with an offset"
             return f"the frame of {name} is {how}"
         if name == "nth_value" and self.arguments[-1] == "true":
             return f"{name} ignores nulls"
         if name == "nth_value" and frame == _SUFFIX:
-            return f"{name} looks for a row from the current one on"
+            return f"the frame of {name} starts at the current row"
         if name not in SUMS | ENDS:
-            return f"{name} over an unbounded frame is not made of the results of its parts"
+            return f"{name} over an unbounded frame cannot be combined from partial results"
         return "it averages decimals" if name == "avg" and "UnscaledValue(" in self.arguments[0] else ""
 
     @property
@@ -135,7 +135,7 @@ class Windowed:
 def why_whole(windows: Sequence[Operator]) -> str:
     """Return why `kss.window` cannot split windows; empty if it can, or if the plan does not show it."""
     if any("Python" in each.name or "Pandas" in each.name for each in windows):
-        return "kss.window does not know functions in Python"
+        return "kss.window does not support Python functions"
     return next((each.why_whole for each in _all(windows) if each is not None and each.why_whole), "")
 
 
@@ -148,9 +148,9 @@ def if_split(windows: Sequence[Operator]) -> str:
     """Return the condition for splitting windows, as a clause; empty if the plan shows that it holds."""
     functions = _all(windows)
     if None in functions or not functions:
-        return ", if kss.window knows its functions"
+        return ", if kss.window supports its functions"
     averages = any(each is not None and each.may_average_decimals for each in functions)
-    return ", if it averages no decimals" if averages else ""
+    return ", unless it averages decimals" if averages else ""
 
 
 def call_of(windows: Sequence[Operator], options: str) -> str | None:

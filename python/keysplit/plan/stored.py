@@ -161,7 +161,7 @@ def _sample(data: dict[str, Any]) -> Sample:
 
 def _frequent(data: dict[str, Any]) -> FrequentKey:
     if not isinstance(data["key"], list):
-        raise TypeError(f"a key must be a list of its columns, got {data['key']!r:.60}")
+        raise TypeError(f"a key must be a list of values, one per key column, got {data['key']!r:.60}")
     key = FrequentKey(
         tuple(data["key"]),
         int(data["hash"]),

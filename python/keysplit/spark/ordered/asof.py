@@ -117,7 +117,7 @@ def asof_join(
         raise ValueError(f"direction must be 'backward', 'forward' or 'nearest', got {direction!r}")
     check_flag("allow_exact_matches", allow_exact_matches)
     if plan is not None and not keys:
-        raise ValueError("plan must be omitted without by, as it is a plan of its key: pass workers")
+        raise ValueError("plan must be None without by, because a plan has a key: pass workers")
     joined = _Asof(left, right, on, keys, plan)
     limit = None if tolerance is None else _limit(tolerance, joined.time_type)
     return joined.result(direction, limit, plan, workers, exact=bool(allow_exact_matches))
@@ -131,11 +131,11 @@ class _Asof:
         self._columns = {"left": Columns(left, query.fold), "right": Columns(right, query.fold)}
         self._on, *self._by = map(self._same, [on, *keys], ["on", *["by"] * len(keys)])
         if self._on in self._by:
-            raise ValueError(f"by must name other columns than on, got {on!r}")
+            raise ValueError(f"by must not name the column of on, got {on!r}")
         self._check_type()
         for side, columns in self._columns.items():
             if len(set(map(query.fold, columns.names))) < len(columns.names):
-                raise ValueError(f"{side} must have columns of different names, got {columns.names}")
+                raise ValueError(f"{side} must have distinct column names, got {columns.names}")
         shared = set(map(query.fold, self._on + tuple(name for pair in self._by for name in pair)))
         self._others = [name for name in self._columns["right"].names if query.fold(name) not in shared]
         self._names = self._named(shared)
@@ -160,7 +160,9 @@ class _Asof:
         found += [f"{name}_y" if fold(name) in both else name for name in self._others]
         twice = [name for name, times in Counter(map(fold, found)).items() if times > 1]
         if twice:
-            raise ValueError(f"left and right must have no other columns called {twice}: rename them")
+            raise ValueError(
+                f"left and right must not give the result two columns called {twice}: rename them"
+            )
         return found
 
     def _check_type(self) -> None:
@@ -283,7 +285,9 @@ def _limit(tolerance: Any, type_: T.DataType) -> Column:
     if isinstance(type_, _TIMES):
         return _limit_of_times(tolerance, type_)
     if isinstance(tolerance, bool) or not isinstance(tolerance, Real | Decimal):
-        raise TypeError(f"tolerance must be a number or None as on is one, got {type_name(tolerance)}")
+        raise TypeError(
+            f"tolerance must be a number or None because on is a number, got {type_name(tolerance)}"
+        )
     if tolerance != tolerance or tolerance < 0:  # NaN, or negative
         raise ValueError(f"tolerance must be 0 or more, got {tolerance!r}")
     if isinstance(type_, _FLOATS):
@@ -302,8 +306,8 @@ def _limit_of_times(tolerance: Any, type_: T.DataType) -> Column:
         tolerance = period_of("tolerance", tolerance)
     if not isinstance(tolerance, timedelta):
         raise TypeError(
-            f"tolerance must be a datetime.timedelta, text such as '5 minutes', or None as on is of type "
-            f"{type_.simpleString()}, got {type_name(tolerance)}"
+            f"tolerance must be a datetime.timedelta, text such as '5 minutes', or None because on is of "
+            f"type {type_.simpleString()}, got {type_name(tolerance)}"
         )
     if not tolerance >= timedelta(0):
         raise ValueError(f"tolerance must be 0 or more, got {tolerance!r}")

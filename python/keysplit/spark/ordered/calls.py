@@ -160,10 +160,11 @@ class Call:
         if self.function in ENDS:
             return self._why_no_end
         if self.function not in SUMS:
-            return f"{self.function} over an unbounded frame is not made of the results of its parts"
+            return f"{self.function} over an unbounded frame cannot be combined from partial results"
         kinds = {"sum": (LongType, DoubleType, DecimalType), "avg": (DoubleType,)}.get(self.function)
         if kinds is not None and not isinstance(self.type, kinds):
-            return f"{self.name} is of type {self.type.simpleString()}"
+            kind = self.type.simpleString()
+            return f"{self.name} returns {kind}, which keysplit cannot combine from partial results"
         return None
 
     @property
@@ -172,7 +173,7 @@ class Call:
             return None
         if self.ignores_nulls:
             return f"{self.name} ignores nulls"
-        return f"{self.name} looks for a row from the current one on" if self.frame.lower == 0 else None
+        return f"the frame of {self.name} starts at the current row" if self.frame.lower == 0 else None
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def read(df: DataFrame, plain: DataFrame) -> Windows:
         for each, field in zip(sent, new, strict=True)
     ]
     if not reader.calls:
-        raise Unsplit("there are no windows that Spark computes over the rows of df")
+        raise Unsplit("columns have no window function over the rows of df")
     base, results = reader.base(df), reader.results
 
     def finish(rows: DataFrame) -> DataFrame:
@@ -71,11 +71,11 @@ def read(df: DataFrame, plain: DataFrame) -> Windows:
     try:
         typed = schema_of(base.select("*", *given).select("*", *columns)).fields
     except AnalysisException as error:
-        raise Unsplit("Spark cannot compute its windows apart from the other columns") from error
+        raise Unsplit("Spark cannot analyse the window functions without the other columns") from error
     if [each.dataType.simpleString() for each in typed[-len(new) :]] != [
         each.dataType.simpleString() for each in new
     ]:
-        raise Unsplit("Spark gives columns of other types if it computes its windows apart from them")
+        raise Unsplit("columns have other types if their window functions are computed separately")
     types = {in_sql(each.name): each.dataType for each in typed[: -len(new)]}
     calls = [
         replace(
@@ -84,7 +84,7 @@ def read(df: DataFrame, plain: DataFrame) -> Windows:
         for call, name in zip(reader.calls, results, strict=True)
     ]
     if any(" collate " in types[in_sql(key)].simpleString() for call in calls for key in call.spec.partition):
-        raise Unsplit("a key is a collated string, which has no hash on Spark Connect")
+        raise Unsplit("a key is a collated string, which keysplit cannot hash on Spark Connect")
     return Windows(base, reader.columns, calls, results, finish)
 
 
@@ -190,7 +190,7 @@ class _Reader:
         name = _OTHER_NAMES.get(name, name)
         is_known = kind == "unresolved_function" and name in KNOWN
         if not is_known or function.is_user_defined_function or function.is_distinct:
-            raise Unsplit(f"{name} is no window function that keysplit knows")
+            raise Unsplit(f"kss.window cannot split {name}: it is a UDF, has DISTINCT or is not supported")
         given = list(function.arguments)
         ignores_nulls = len(given) > _NULLS.get(name, len(given)) and _value(given.pop(), "boolean", name)
         arguments = tuple(self._argument(each, name) for each in given)
@@ -234,7 +234,7 @@ def _frame(window: Any, name: str) -> Frame:
 def _bound(bound: Any, rows: bool, name: str) -> int | None:
     kind = bound.WhichOneof("boundary")
     if kind == "value" and not rows:
-        raise Unsplit(f"the frame of {name} is a range of values")
+        raise Unsplit(f"the frame of {name} is a RANGE with an offset")
     return _value(bound.value, "integer", name) if kind == "value" else None if bound.unbounded else 0
 
 
@@ -242,7 +242,7 @@ def _value(expression: Any, kind: str, name: str) -> Any:
     """Return the value of a literal, which must be of this kind."""
     literal = expression.literal
     if literal.WhichOneof("literal_type") != kind:
-        raise Unsplit(f"{name} has an argument that must be a literal of type {kind}")
+        raise Unsplit(f"an argument of {name} must be a literal of type {kind}")
     return getattr(literal, kind)
 
 
@@ -262,9 +262,9 @@ def _column_of(expression: Any, name: str) -> Any:
 def _unknown(expression: Any) -> Unsplit:
     kind, body = _opened(expression)
     if kind == "expression_string":
-        return Unsplit("a column has a text of SQL, which only the server of Spark Connect reads")
+        return Unsplit("a column has an SQL string (F.expr), which only the Spark Connect server can parse")
     what = f"function {body.function_name}" if kind == "unresolved_function" else f"expression {kind}"
-    return Unsplit(f"a column has the {what}, which keysplit does not know on Spark Connect")
+    return Unsplit(f"a column uses the {what}, which keysplit does not support on Spark Connect")
 
 
 def _identity(expression: Any) -> bytes:

@@ -52,7 +52,7 @@ def order_of(columns: Columns, argument: str, given: Any) -> tuple[OrderColumn, 
         order = [None]
     if None in order:
         raise ValueError(
-            f"{argument} must name columns of df, without expressions, got {given!r}; it has {columns.names}"
+            f"{argument} must name columns of df, not expressions, got {given!r}; df has {columns.names}"
         )
     found = [each for each in order if each is not None]
     types = [columns.type_of(argument, quoted(each.name)) for each in found]

@@ -50,7 +50,7 @@ def windows_of(df: DataFrame, plain: DataFrame) -> Windows:
     try:
         return _read(df, plain)
     except Py4JError as error:
-        raise Unsplit("Spark does not show its windows") from error
+        raise Unsplit("keysplit cannot read the windows from this version of Spark's query plan") from error
 
 
 def frozen(df: DataFrame) -> DataFrame:
@@ -82,7 +82,7 @@ def _read(df: DataFrame, plain: DataFrame) -> Windows:
         nodes.append(node)
         node = node.child()
     if not nodes:
-        raise Unsplit("there are no windows that Spark computes over the rows of df")
+        raise Unsplit("columns have no window function over the rows of df")
     spark = df.sparkSession
     output = items(node.output())
     names, named = _names(df, output)
@@ -148,12 +148,12 @@ class _Reader:
         kind = kind_of(function)
         if kind == "AggregateExpression":
             if function.isDistinct() or function.filter().isDefined():
-                raise Unsplit(f"{function.sql()} has a filter or counts distinct values")
+                raise Unsplit(f"{function.sql()} has a FILTER or DISTINCT")
             function = function.aggregateFunction()
             kind = kind_of(function)
         name = _FUNCTIONS.get(kind) or str(function.prettyName()).lower()
         if name not in KNOWN:
-            raise Unsplit(f"{name} is no window function that keysplit knows")
+            raise Unsplit(f"kss.window does not support the function {name}")
         arguments, offset = self._arguments(name, function)
         types = tuple(self._types.get(each.strip("`").replace("``", "`")) for each in arguments)
         return Call(
@@ -195,7 +195,7 @@ class _Reader:
             name = self._names.get(expression.exprId().id())
             if name is not None:
                 return name
-        raise Unsplit(f"{expression.sql()} is no column in a window")
+        raise Unsplit(f"a window uses {expression.sql()}, which is not a column")
 
     def _order(self, order: Any) -> Order:
         return Order(
@@ -218,7 +218,7 @@ def _bound(bound: Any, rows: bool, name: str) -> int | None:
     if kind == "CurrentRow$":
         return 0
     if not rows:
-        raise Unsplit(f"the frame of {name} is a range of values")
+        raise Unsplit(f"the frame of {name} is a RANGE with an offset")
     return _whole(bound)
 
 

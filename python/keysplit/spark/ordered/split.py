@@ -100,12 +100,12 @@ class _Split:
         rows = self._request.df.select("*", plan_hash(self._request).alias(self._hash))
         uncut = uncut_type(self._types)
         if uncut is not None:
-            raise Unsplit(f"an order column is of type {uncut}")
+            raise Unsplit(f"order columns of type {uncut} cannot be cut into ranges")
         seeks = [each.seeks for each in self._calls]
         near = any(self._reach) or any(map(any, seeks))
         ranges = ranges_of(rows, self._hash, self._order, self._types, self._keys, near=near, plan=self._plan)
         if self._request.way is None and all(len(each.starts) == 1 for each in ranges):
-            raise Unsplit("the rows of hot keys have too few different values of the order")
+            raise Unsplit("the hot keys have too few distinct order values")
         hot = self._in_parts(rows.filter(of_keys(self._hash, self._keys)), ranges)
         summary, counts, present = self._summary(hot, ranges)
         sought = {at: each for at, each in enumerate(seeks) if any(each)}
@@ -117,7 +117,8 @@ class _Split:
             idle = " AND ".join(f"{self._pieces[at].present} IS NULL" for at in sought)
         copies, all_ = copies_of(slots, copied), int(counts.sum())
         if self._request.way is None and copies > _MOST_COPIES * all_:
-            raise Unsplit(f"frames reach so far that {copies:,} rows of {all_:,} would be copied")
+            rows_ = f"{copies:,} rows, for {all_:,} rows of hot keys"
+            raise Unsplit(f"frames are so wide that splitting would copy {rows_}")
         ends, end_values = self._ends(hot, ranges, counts, present)
         table = table_of(summary, self._part, slots, self._pieces, self._names, ends, end_values)
         found = self._windows(self._placed(self._in_parts(rows, ranges), slots, idle), table, results)
@@ -132,7 +133,7 @@ class _Split:
         try:
             columns = self._request.query.identity
         except ValueError as error:
-            raise Unsplit(f"rows with equal order values cannot be told apart: {error}") from error
+            raise Unsplit(f"rows with equal order values cannot be distinguished: {error}") from error
         return seeded_hash_in_sql(_TIE, [in_sql(each) for each in columns])
 
     def _summary(
@@ -176,7 +177,7 @@ class _Split:
             for name, value in zip(sums, absolute, strict=True):
                 sums[name] += value or 0.0
         if any(len(each) > 1 for each in hashes.values()):
-            raise Unsplit("another key has the hash of a hot key")
+            raise Unsplit("a hot key has the same hash as another key")
         for name, bound in bounds.items():
             assert bound is not None
             if not sums[name] <= bound[1]:

@@ -95,10 +95,12 @@ def window(
     refuse_stream(df)
     check_way(way, ("plain", "place"))
     if not columns:
-        raise ValueError("columns must hold at least one, such as F.row_number().over(w), got none")
+        raise ValueError("columns must contain at least one column, such as F.row_number().over(w), got none")
     for column in columns:
         if not versions.is_column(column):
-            raise TypeError(f"columns must be such as F.row_number().over(w), got {type_name(column)}")
+            raise TypeError(
+                f"columns must be Columns such as F.row_number().over(w), got {type_name(column)}"
+            )
     if way != "plain" or workers is not None:
         params_of(plan, workers, GROUPING, df)
     plain = analysed(df.select("*", *columns))
@@ -139,10 +141,11 @@ def _split(windows: Windows, plan: Any, workers: Any, way: str | None) -> tuple[
         why = f"{keys_are(len(request.plan.split_keys))} split into {what}"
     else:
         rows = by_aggregate(request, own, its_results)
-        why = f"results of hot keys ({len(request.plan.split_keys)}) are aggregated and joined by a broadcast"
+        hot = format_count(len(request.plan.split_keys), "hot key")
+        why = f"results of {hot} are aggregated, then joined to the rows by a broadcast"
     rows = rows.select("*", *(F.expr(calls[at].plain).alias(results[at]) for at in others))
     if others:
-        why += f"; {format_count(len(others), 'function')} of other windows computed by Spark after it"
+        why += f"; Spark then computes {format_count(len(others), 'function')} of other windows"
     why += added
     kept = [in_sql(name) for name in windows.base.columns]
     rows = rows.select(
@@ -175,12 +178,13 @@ def _planned(request: Request, calls: Sequence[Call]) -> tuple[Request, str]:
         reason = "no key is hot"
     dense = any(call.function == "dense_rank" for call in calls)
     if reason is None and dense and slots is not None and slots < _MANY and not spills:
-        reason = f"dense_rank counts order values in one more pass, and {slots} tasks run at once"
+        reason = f"dense_rank needs one more pass over the rows, too slow with {slots} tasks at once"
     if reason is not None:
         raise Unsplit(reason)
     if not spills or room is None:
         return request, ""
-    return request, f"; Spark's own window would sort about {sorted_ / 1e6:.0f} MB in {room / 1e6:.0f} MB"
+    sizes = f"{sorted_ / 1e6:.0f} MB in {room / 1e6:.0f} MB of memory"
+    return request, f"; Spark's own window would sort about {sizes}"
 
 
 def _spec_of(calls: Sequence[Call]) -> Spec:

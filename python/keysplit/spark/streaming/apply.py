@@ -313,5 +313,5 @@ def _delay(df: DataFrame, window: StructField | None) -> int:
     found = next((delay for delay in map(watermark_ms, fields) if delay is not None), None)
     if found is None:
         where = "for clock='event'" if window is None else "on the time of the window"
-        raise ValueError(f"df must have a watermark {where}, got none: call df.withWatermark before")
+        raise ValueError(f"df must have a watermark {where}, got none: call df.withWatermark first")
     return found
