@@ -186,7 +186,7 @@ def test_one_answer_for_rows_of_equal_order(rows):
 def test_without_partitions(rows):
     w = Window.orderBy("o")
     assert_same(rows, F.row_number().over(w), F.lag("id").over(w), F.sum("id").over(w))
-    with pytest.raises(ValueError, match=r"^plan must be left out for windows without partitionBy"):
+    with pytest.raises(ValueError, match=r"^plan must be None for windows without partitionBy"):
         kss.window(rows, F.row_number().over(w), plan=kss.plan(rows, "k", WORKERS), way="place")
 
 

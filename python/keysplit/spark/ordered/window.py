@@ -126,7 +126,7 @@ def _split(windows: Windows, plan: Any, workers: Any, way: str | None) -> tuple[
     keys = [quoted(name) for name in spec.partition]
     if not keys:
         if plan is not None:
-            raise ValueError("plan must be left out for windows without partitionBy: pass workers")
+            raise ValueError("plan must be None for windows without partitionBy: pass workers")
         constant = Columns(base).free("everything", *results)
         base, spec = base.select("*", F.lit(0).alias(constant)), spec._replace(partition=(constant,))
         keys = [constant]
