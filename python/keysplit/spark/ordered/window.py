@@ -27,8 +27,8 @@ from keysplit.text import format_count
 
 # From so many task slots on a second look at the rows of hot keys is worth its time.
 _MANY = 8
-# A window holds rows twice: sorted, and as those of one key.
-_COPIES = 2
+# What a window holds of rows over Spark's estimate of them: they are there twice, and files are compressed.
+_HELD = 3
 
 
 def window(
@@ -162,7 +162,7 @@ def _planned(request: Request, calls: Sequence[Call]) -> tuple[Request, str]:
         Unsplit: if splitting would not pay, and the request names no way.
     """
     chooses, slots = request.way is None, slots_of(request.df)
-    sorted_, room = (size(request.df) or 0) * _COPIES, memory(request.df)
+    sorted_, room = (size(request.df) or 0) * _HELD, memory(request.df)
     if chooses and request.plan is None:
         reason = reason_for_no_plan(request.workers, slots)
         if reason is not None and (room is None or sorted_ <= room):
