@@ -105,6 +105,7 @@ def test_as_pandas(spark, split, name, data):
     assert {row.a: row.b for row in found.select("a", "b").collect()} == wanted
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 @pytest.mark.parametrize("exact", [True, False])
 def test_split_as_plain(sides, monkeypatch, direction, exact):

@@ -50,6 +50,7 @@ def over_all(function, window):
     return [function.over(frame) for frame in frames]
 
 
+@pytest.mark.versions
 def test_ranks(rows):
     w = Window.partitionBy("k").orderBy(F.desc("o"))
     found = assert_same(
@@ -60,6 +61,7 @@ def test_ranks(rows):
     assert kss.explain(found) == "place: 1 key is split into 5 ranges of the order"
 
 
+@pytest.mark.versions
 def test_no_task_has_the_hot_key_alone(rows):
     w = Window.partitionBy("k").orderBy("o")
     found = kss.window(rows, F.row_number().over(w), workers=WORKERS, way="place")
@@ -96,6 +98,7 @@ def test_ends(rows):
     assert_same(rows, *columns)
 
 
+@pytest.mark.versions
 def test_frames_of_rows(rows):
     w = Window.partitionBy("k").orderBy("o")
     near = w.rowsBetween(-10, 10)
@@ -119,6 +122,7 @@ def test_a_text_of_sql(rows):
     assert_same(rows, F.expr("lag(id, -2, o) OVER (PARTITION BY k ORDER BY o)"))
 
 
+@pytest.mark.versions
 def test_what_ignores_nulls(rows):
     w = Window.partitionBy("k").orderBy("o")
     df = rows.select(
@@ -183,6 +187,7 @@ def test_one_answer_for_rows_of_equal_order(rows):
         assert [row.last for row in chain] == [each[-1] if each else None for each in evens]
 
 
+@pytest.mark.versions
 def test_without_partitions(rows):
     w = Window.orderBy("o")
     assert_same(rows, F.row_number().over(w), F.lag("id").over(w), F.sum("id").over(w))
@@ -190,6 +195,7 @@ def test_without_partitions(rows):
         kss.window(rows, F.row_number().over(w), plan=kss.plan(rows, "k", WORKERS), way="place")
 
 
+@pytest.mark.versions
 def test_without_an_order(rows):
     w = Window.partitionBy("k")
     columns = [function(name).over(w) for function in SUMS for name in ("id", "x")]
@@ -265,6 +271,7 @@ def test_a_column_of_df_is_one_of_the_result(rows):
     assert again.filter("k = 0").agg(F.max("m")).first()[0] == 743 * 744 // 2
 
 
+@pytest.mark.versions
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 @pytest.mark.parametrize("name", ORDERS)
