@@ -187,7 +187,7 @@ LINES = {
     "spark/identity": 2_014,
     "spark/join": 879,
     "spark/online": 537,
-    "spark/ordered": 2_381,
+    "spark/ordered": 2_382,
     "spark/slices": 965,
     "spark/streaming": 5_493,
     "streams": 719,
