@@ -11,7 +11,7 @@ from quick_java import QUICK
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=40, **COMMON)
-settings.register_profile("ci", max_examples=100, derandomize=True, **COMMON)
+settings.register_profile("ci", max_examples=60, derandomize=True, **COMMON)
 settings.register_profile("brief", max_examples=10, derandomize=True, **COMMON)
 settings.register_profile("thorough", max_examples=20_000, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -70,7 +70,7 @@ def joined_by_pandas(left, right, **arguments):
     return found
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 @pytest.mark.parametrize("name", TIMES)
 def test_as_pandas(spark, split, name, data):

@@ -271,8 +271,7 @@ def test_a_column_of_df_is_one_of_the_result(rows):
     assert again.filter("k = 0").agg(F.max("m")).first()[0] == 743 * 744 // 2
 
 
-@pytest.mark.versions
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 @pytest.mark.parametrize("name", ORDERS)
 def test_orders_of_all_types(spark, name, data):
