@@ -253,7 +253,7 @@ class _Split:
             text = f"get(split('{texts}', '[|]'), {part})"
             stays = f"{part} < 0 OR {text} = '' OR ({idle})"
             lists = f"IF({stays}, array({home}), CAST(split({text}, ',') AS ARRAY<INT>))"
-            # not `explode`, of which Spark makes a filter
+            # not `explode`: Spark would make a filter from it
             rows = rows.withColumn(slot, F.expr(f"explode_outer({lists})"))
         else:
             rows = rows.withColumn(slot, F.expr(home))
@@ -270,7 +270,7 @@ class _Split:
             windows = {name: sql for each in self._pieces for name, sql in getattr(each, by).items()}
             rows = rows.select("*", *(F.expr(sql).alias(name) for name, sql in windows.items()))
         slot, there = self._names.slot, f"{self._names.slot}_there"
-        # not "=", of which Spark makes a filter by the home, and of that one by the part
+        # not "=": Spark would make a filter by the home from it, and from that one a filter by the part
         rows = rows.filter(f"{slot} <=> {self._home}")
         table = table.withColumnRenamed(slot, there)
         joined = rows.join(F.broadcast(table), F.expr(f"{slot} = {there}"), "left")
